@@ -213,6 +213,24 @@ def test_the_functions_of_the_c_library_stay_those_that_are_asked_for():
     assert sorted(text.called) == ["cos", "pow", "sin"] and text.text.count(" nobuiltin") == 3
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_long_program_is_divided_into_blocks_and_chooses_without_jumps(dtype):
+    """LLVM takes quadratic time over long blocks, and makes a block of its own of every choice between real numbers."""
+
+    def function(x, y):
+        for _ in range(200):
+            x = jnp.where(x > 8, x - 5, x + y)  # exactly, of halves
+        return (x, jnp.where(x > y, -0.0, x))
+
+    x, y = jnp.asarray([[0.5, -3.0, jnp.nan, jnp.inf]], dtype), jnp.asarray([[1.5, 0.5, 1.0, 2.0]], dtype)
+    found, expected = of_one(function, (0, 0), x, y)
+    agree(found, [e[None] for e in expected])
+    assert np.array_equal(np.signbit(found[1]), np.signbit(expected[1])[None]), "which zero is chosen"
+    text = kernel_text(ElementProgram(jax.make_jaxpr(function)(x[0], y[0]), (0, 0)), [x, y], (), 1).text
+    assert text.count("select i1") > 800 and not re.search(r"select i1 [^,]+, (float|double)", text)
+    assert max(block.count("\n") for block in re.split(r"\n[\w.]+:\n", text)) < 600 < text.count("\n") / 5
+
+
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_only_vectors_are_put_together_before_they_become_machine_code(lanes):
     llvm = pytest.importorskip("llvmlite.binding")

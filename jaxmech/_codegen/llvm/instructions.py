@@ -68,7 +68,9 @@ _EXPECTED: dict[str, Types] = {
     "sitofp": _cast("if"),
     "trunc": _cast("ii", "iu", wider=False),
     "sext": _cast("ii", wider=True),
-    "bitcast": lambda result, operands: operands[0].kind == "f" and result == f"i{operands[0].itemsize}",
+    "bitcast": lambda result, operands: (
+        {result.kind, operands[0].kind} == {"f", "i"} and result.itemsize == operands[0].itemsize
+    ),
     "fptrunc": _cast("ff", wider=False),
     "fpext": _cast("ff", wider=True),
     # Intrinsic functions of LLVM.

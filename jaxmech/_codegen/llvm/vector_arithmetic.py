@@ -23,6 +23,8 @@ from .shared_product import shared_product
 from .stored import Stored, loaded, memory_of, put_at, value_at
 from .vector import WIDTH, Vector, vector_type
 
+_BLOCK = 500  # lines after which another block begins
+
 
 class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
@@ -44,7 +46,7 @@ class VectorArithmetic(AbstractArithmetic):
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
         self.declarations: dict[str, None] = {}
         self.called: set[str] = set()  # functions of the C library
-        self._count = 0
+        self._count = self._began = 0
         self.writes = in_memory and self.width == 1  # whether loops may write to memory here
 
     def fresh(self) -> str:
@@ -60,7 +62,16 @@ class VectorArithmetic(AbstractArithmetic):
         self.lines.append(f"  {name} = {line}")
         return name
 
+    def _divided(self) -> None:
+        """Begins another block where one is long: LLVM takes four times as long for one of twice the length. The jump to it
+        looks as if it could be to the end, or both would be joined."""
+        if self.width == 1 and len(self.lines) - self._began > _BLOCK:
+            label = self.fresh()[1:]
+            self.lines += [f"  br i1 %any, label %{label}.on, label %end", f"{label}.on:"]
+            self._began = len(self.lines)
+
     def computed(self, primitive: Any, dtype: Any, operands: tuple[Scalar, ...], params: dict[str, Any]) -> Scalar:
+        self._divided()
         name, kind = primitive.name.removesuffix("_any"), _kind(operands[0].dtype)
         if name in LINES[kind]:
             return self.line(LINES[kind][name], dtype, operands)
@@ -161,9 +172,13 @@ class VectorArithmetic(AbstractArithmetic):
         return Vector(self.named_line(start + ", ".join([self.named(x) for x in operands])), dtype)
 
     def select(self, which: Scalar, if_true: Scalar, if_false: Scalar) -> Vector:
-        operands = (which, if_true, if_false)
-        check_types("select", if_true.dtype, [x.dtype for x in operands])
-        return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), if_true.dtype)
+        dtype, operands = if_true.dtype, (which, if_true, if_false)
+        check_types("select", dtype, [x.dtype for x in operands])
+        if self.width > 1 or _kind(dtype) != "f":
+            return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), dtype)
+        # Of two whole numbers a processor takes one. Of two real ones LLVM makes a jump, and of a block as many more.
+        bits = [self._cast("bitcast", np.dtype(f"i{dtype.itemsize}"), x) for x in (if_true, if_false)]
+        return self._cast("bitcast", dtype, self.select(which, *bits))
 
     def _numbered(self, which: Scalar, chosen: Scalar, *others: Scalar) -> Scalar:
         """The case of a number; the nearest of none, as XLA has it."""
