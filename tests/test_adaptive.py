@@ -712,6 +712,13 @@ def test_bad_arguments_are_named(options, culprit):
         swing(*pendulum(), **options)
 
 
+def test_a_controller_that_only_shortens_steps_is_refused():
+    """Without an integral part steps shrank by `safety`, however accurate: the run ended after `max_steps`."""
+    for parts in ({"p": 0.5}, {"p": 0.0, "d": 0.3}, {"p": 0.0}):
+        with pytest.raises(ValueError, match="PIDController: i must be more than 0"):
+            jm.integrator.PIDController(i=0.0, **parts)
+
+
 def test_frames_are_read_as_those_of_equal_steps():
     """`position`, `velocity`, `time` were of `Trajectory` alone; of what was observed, an error about `None`."""
     scene, state = ball()
