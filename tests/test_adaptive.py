@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from nested_loops import nested_loops
+from scheme_scenes import rigid
 
 import jaxmech as jm
 from jaxmech._integrator.trajectory.error_norm import error_norm, tolerances
@@ -286,6 +287,25 @@ def test_a_failed_step_is_repeated_with_a_smaller_one():
     with pytest.raises(jm.FailedComputation, match="Newton did not converge") as failure:
         swing(*pendulum(), integrator=newton, rtol=1.0, atol=1.0, dt0=0.5, dt_min=0.2, times=(0.5,))
     assert failure.value.result == jm.RESULTS.not_converged
+
+
+@pytest.mark.slow
+def test_a_step_that_is_solved_to_rounding_has_not_failed():
+    """The first residual of a short step is so small that what the tolerance leaves of it is less than rounding makes."""
+    scene, state = rigid()
+    strict, usual = (
+        jm.integrator.Midpoint(jm.MatrixLinearSystem.build(scene, state), newton=True, rtol=rtol) for rtol in (1e-12, None)
+    )
+    run = jm.simulate_adaptive(scene, state, strict, [0.1], rtol=1e-2, atol=1e-2, dt0=1e-6, max_steps=30, throw=False)
+    assert run.info.result == jm.RESULTS.successful and int(run.info.failed) == 0
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def turn(h, newton):
+        return newton.step(scene, state, newton.init(scene, state), h, throw=False)[0].position["body"][0, 3]
+
+    for (there, slope), (expected, rate) in ((turn(h, strict), turn(h, usual)) for h in jnp.array([1e-6, 1e-5, 1e-4])):
+        np.testing.assert_allclose([there, slope], [expected, rate], rtol=1e-6)
 
 
 def test_tolerances_that_are_traced_and_not_positive_allow_nothing():
@@ -690,6 +710,13 @@ def test_derivatives_are_those_of_the_steps_that_were_taken():
 def test_bad_arguments_are_named(options, culprit):
     with pytest.raises((ValueError, TypeError), match=culprit):
         swing(*pendulum(), **options)
+
+
+def test_a_controller_that_only_shortens_steps_is_refused():
+    """Without an integral part steps shrank by `safety`, however accurate: the run ended after `max_steps`."""
+    for parts in ({"p": 0.5}, {"p": 0.0, "d": 0.3}, {"p": 0.0}):
+        with pytest.raises(ValueError, match="PIDController: i must be more than 0"):
+            jm.integrator.PIDController(i=0.0, **parts)
 
 
 def test_frames_are_read_as_those_of_equal_steps():

@@ -141,6 +141,31 @@ def test_all_forces_go_back_through_the_mappings_together(name):
         np.testing.assert_allclose(force, expected, rtol=0, atol=TWO_ROUTES * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.slow
+def test_the_only_mapped_mass_need_not_feel_gravity():
+    """Two points that fall, and a mass on how far they are apart: it was refused as one that gravity misses."""
+    apart = jm.mapping.DistanceMapping((("p", [0]), ("p", [1])), "apart")
+    system = jm.System(
+        {"p": jm.Vec3(), "apart": jm.Vec1()},
+        forces={"spring": jm.force.AnchoredSprings(("apart", [0]), 4.0, [[1.5]])},
+        masses={"points": jm.mass.UniformMass(("p", [0, 1]), 2.0), "apart": jm.mass.UniformMass(("apart", [0]), 0.5)},
+        mappings={"apart": apart},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"p": [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]})
+    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+    h = 0.01
+    end, _, _, balance = jm.integrator.step_with_balance(system, state, euler, None, h)
+    # Each point is pulled by -k (l + 2 h v - l0) = (m + 2 m_l) dv / dt, l its way from the other.
+    rate = h * 4.0 * 0.5 / (2.0 + 2 * 0.5 + 2 * 4.0 * h**2)
+    expected = [[-rate, 0.0, -9.81 * h], [rate, 0.0, -9.81 * h]]
+    np.testing.assert_allclose(end.velocity["p"], expected, rtol=1e-6, atol=ROUNDING)
+    of = jm.integrator.energies(system, end)
+    lost = 2 * 2.0 * 9.81 * h * 9.81 * h
+    weights = of.weight["apart"], of.weight["points"], balance.after.weight["points"]
+    np.testing.assert_allclose(weights, [0.0, -lost, -lost])
+
+
 MAPPED = ["frames_on_frames", "articulated_arm", "chain_of_mappings", "diamond_of_mappings", "points_on_frames"]
 
 

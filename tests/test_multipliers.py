@@ -42,6 +42,18 @@ def test_a_scene_has_another_of_other_components():
         dataclasses.replace(scene, rayleigh={"nothing": 1.0})
 
 
+def test_a_scene_whose_multipliers_nothing_names_is_built_in_a_trace():
+    """Under `jit`, in a load path, in a fit: Equinox calls what a tracer has not."""
+
+    def off(length):
+        rod = jm.constraint.Distance((("p", [0]), ("p", [1])), None, length)
+        scene = jm.System({"p": jm.Vec2()}, constraints={"rod": rod})
+        return jm.constraint.violations(scene, scene.at_rest({"p": [[0.0, 0.0], [3.0, 4.0]]}))["rod"][0, 0]
+
+    value, slope = jax.jit(jax.value_and_grad(off))(2.0)
+    np.testing.assert_allclose([value, slope], [3.0, -1.0])
+
+
 def inclined(angle, tension=1.0):
     return {"p": [[0.0, 0.0], [np.sin(angle), -np.cos(angle)]], "tension": [[tension]]}
 

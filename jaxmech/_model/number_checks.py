@@ -26,11 +26,20 @@ def check_gravity(system: Any) -> None:
     gravity = system.gravity
     if gravity.ndim != 1 or gravity.shape[0] not in (1, 2, 3):
         raise ValueError(f"System: gravity must be a vector of 1, 2 or 3 components, got shape {gravity.shape}.")
-    size = gravity.shape[0]
-    acting = {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}
-    if acting and not any(dof.space_size == size for dofs in acting.values() for dof in dofs.values()):
-        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in acting.items()}
+    if not feels_gravity(system):
+        kinds = {name: {s: type(dof).__name__ for s, dof in dofs.items()} for name, dofs in _acting(system).items()}
         raise ValueError(
-            f"System: gravity has {size} components, which no mass feels: they act on {kinds}. Give gravity as many "
-            "components as their points have."
+            f"System: gravity has {gravity.shape[0]} components, which no mass feels: they act on {kinds}. Give gravity as "
+            "many components as their points have."
         )
+
+
+def feels_gravity(system: Any) -> bool:
+    """Whether gravity is of the dimension of any mass; true of a scene without masses. Static."""
+    acting, size = _acting(system), system.gravity.shape[-1:]
+    return not acting or any((dof.space_size,) == size for dofs in acting.values() for dof in dofs.values())
+
+
+def _acting(system: Any) -> dict[str, dict[str, Any]]:
+    """The degrees of freedom that each mass acts on."""
+    return {name: {s.state: system.dofs[s.state] for s in mass.on} for name, mass in system.masses.items()}

@@ -5,6 +5,7 @@ from collections.abc import Collection
 import equinox as eqx
 
 from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness
+from .number_checks import feels_gravity
 from .system import System
 
 
@@ -31,7 +32,7 @@ def has_dead_torques(system: System) -> bool:
 def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:
     """The scene with only these force fields (constraints with multipliers too) and masses; all projective constraints."""
     constraints = {n: c for n, c in system.constraints.items() if n in forces or n in system.projections}
-    return eqx.tree_at(
+    part = eqx.tree_at(
         lambda s: (s.forces, s.masses, s.constraints),
         system,
         (
@@ -40,6 +41,9 @@ def with_only(system: System, *, forces: Collection[str] = (), masses: Collectio
             constraints,
         ),
     )
+    # Of masses on angles, say, beside bodies of space: gravity that none of them feels would be refused as a mistake.
+    lost = system.gravity is not None and feels_gravity(system) and not feels_gravity(part)
+    return weightless(part) if lost else part
 
 
 def without_unloaded(system: System, *, masses: bool = True) -> System:

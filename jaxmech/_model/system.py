@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -106,7 +107,8 @@ class System(eqx.Module):
         self.gravity = None if gravity is None else as_array(gravity)
         held = unnamed(self.constraints)
         check_unnamed(self, held)
-        self.multipliers = {name: Stencil(name, nodes) for name, nodes in held.items()}
+        with jax.ensure_compile_time_eval():  # Equinox looks at what a field holds that is no argument: at no tracers
+            self.multipliers = {name: Stencil(name, nodes) for name, nodes in held.items()}
         check_names(self)
         self.dofs = _sorted("dofs", without_rows(self) | rows_of(self, held))
 

@@ -152,6 +152,8 @@ def check_residual(equilibrium: AbstractEquilibrium, residual: Any, u: Fields) -
 class NewtonOptions:
     """How to iterate. `rtol=None`: the square root of the rounding unit, or the residual's rounding floor if higher.
     `derivatives_of`: whose derivatives raise where their linear solves fail; they are NaN there unless somebody is named.
+    `to_rounding`: whether a residual that stops at its rounding floor is nil, though the tolerance is below. That of a time
+    step is: what its tolerance is a part of is the smaller, the shorter the step.
     """
 
     rtol: float | None = None
@@ -162,6 +164,7 @@ class NewtonOptions:
     halvings: int = 12
     derivatives_of: str = ""
     method: str = "newton"
+    to_rounding: bool = False
 
     def __post_init__(self):
         check_choice("Newton", "method", self.method, METHODS)

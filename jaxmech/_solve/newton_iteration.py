@@ -115,8 +115,11 @@ def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:
     return jnp.where(p.steps == 0, floor, jnp.minimum(floor, jnp.maximum(p.floor, _REDUCED * scale)))
 
 
-def converged(problem: AbstractEquilibrium, options: NewtonOptions, p: Progress, R: Fields, gap_norm, u) -> Array:
-    """Whether the free part `R` of the residual, and the gap, are near enough to nil."""
+def converged(
+    problem: AbstractEquilibrium, options: NewtonOptions, p: Progress, R: Fields, gap_norm, u, to_rounding: Any = False
+) -> Array:
+    """Whether the free part `R` of the residual, and the gap, are near enough to nil; `to_rounding`: as far as can be told,
+    whatever the tolerance."""
     residual = norm(p.lever.forces(R))
     eps = jnp.finfo(residual.dtype).eps
     if options.rtol is None:
@@ -124,7 +127,7 @@ def converged(problem: AbstractEquilibrium, options: NewtonOptions, p: Progress,
     else:
         # A start that is an equilibrium to rounding has no scale of its own to be measured by.
         tolerance = options.rtol * p.scale + options.atol
-        tolerance = jnp.where(p.scale <= p.floor, jnp.maximum(tolerance, p.floor), tolerance)
+        tolerance = jnp.where((p.scale <= p.floor) | to_rounding, jnp.maximum(tolerance, p.floor), tolerance)
     travelled = gap_norm <= jnp.maximum(
         _TRAVELLED * jnp.sqrt(eps) * p.gap_scale, 16 * eps * norm(p.lever.ways(problem.rounding(u)))
     )
@@ -181,13 +184,14 @@ def _advance(problem: AbstractEquilibrium, options: NewtonOptions, solver: Any, 
         reduced = residual <= (1 - 1e-4 * p.alpha) * jnp.maximum(p.residual, p.scale)
         accepted = good & (reduced | shortest | (residual <= p.floor) | (p.steps == 0))
     failed = ~accepted & (shortest | (p.steps == 0) | (options.line_search == "none"))
-    done = accepted & converged(problem, options, p, free, gap_norm, trial)
+    stops = (p.steps > 1) & (residual > 0.5 * p.residual)
+    done = accepted & converged(problem, options, p, free, gap_norm, trial, options.to_rounding & stops)
     result = RESULTS.where(valid, RESULTS.not_finite, RESULTS.inverted_element)
     result = RESULTS.where(failed, result, p.result)
     exhausted = accepted & ~done & (p.steps >= options.max_steps)
     result = RESULTS.where(exhausted, RESULTS.not_converged, result)
     if options.rtol is not None:
-        stuck = accepted & ~done & (p.steps > 1) & (residual <= p.floor) & (residual > 0.5 * p.residual)
+        stuck = accepted & ~done & stops & (residual <= p.floor)
         result = RESULTS.where(stuck, RESULTS.residual_floor, result)
     going = ~done & (result == RESULTS.successful)
     u = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, p.u)

@@ -52,7 +52,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
     `newton=False`: one linear solve, a Newton step from where the velocity stays; `newton=True`: iterations to convergence.
     `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s]: the damping `C = rM M + rK (K + G)`, beside that of
     components (`System.rayleigh`), all of it where the forces act. `linear_system`: built with the default `Terms()`.
-    `solver`, `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, the last four for `newton=True`.
+    `solver`, `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, the last four for `newton=True`; but that a
+    residual which stops at its rounding floor is nil, whatever `rtol`.
     """
 
     linear_system: AbstractLinearSystem
@@ -85,7 +86,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
         self._options()
 
     def _options(self, derivatives_of: str = "") -> NewtonOptions:
-        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, derivatives_of=derivatives_of)
+        said = {"derivatives_of": derivatives_of, "to_rounding": True}
+        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, **said)
 
     @property
     def built_for(self) -> BuiltFor | None:

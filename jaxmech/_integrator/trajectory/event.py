@@ -22,7 +22,7 @@ class Event(eqx.Module):
     [s], or to rounding; it is just after the crossing. Of events of one instant those without `apply` come first. Both
     functions may be modules of Equinox, whose arrays are differentiated by. A function that crosses twice within a step is
     not seen to: `dt_max` bounds steps. One that is zero at the start of a motion has not crossed: what counts is where it
-    leads from there.
+    leads from there; nor has one that is zero at the last output time, beyond which nothing is known.
     Raises `TypeError` for what is no function, `ValueError` for another direction, and for an end that is to go on.
     Source: L. F. Shampine and S. Thompson, "Event location for ordinary differential equations", Comput. Math. Appl. 39
     (2000) 43, doi:10.1016/S0898-1221(00)00045-6.

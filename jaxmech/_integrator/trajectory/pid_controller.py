@@ -11,10 +11,10 @@ class PIDController(eqx.Module):
     """`h_(n+1) = h_n safety e_n^(-(i + p + d) / k) e_(n-1)^((p + 2 d) / k) e_(n-2)^(-d / k)`, within limits.
 
     `e`: the error of a step over what is allowed (1: just accurate enough); `k`: one more than the order of the scheme.
-    `i = 1` alone (`p = 0`) is the elementary controller; `p` and `d` let the size vary more smoothly, where stability limits
-    it or a motion gets faster: fewer steps are rejected. After a rejected step the elementary controller decides, and the
-    step shrinks; a step that failed (Newton did not converge, an element inverted) is repeated with `on_failure` of its
-    size.
+    `i = 1` alone (`p = 0`) is the elementary controller, and without any `i` steps would only shrink; `p` and `d` let the
+    size vary more smoothly, where stability limits it or a motion gets faster: fewer steps are rejected. After a rejected
+    step the elementary controller decides, and the step shrinks; a step that failed (Newton did not converge, an element
+    inverted) is repeated with `on_failure` of its size.
     Pure numbers. Raises `ValueError` for numbers out of range.
     Source: G. Soderlind, "Digital filters in adaptive time-stepping", ACM Trans. Math. Softw. 29 (2003) 1,
     doi:10.1145/641876.641877.
@@ -46,8 +46,11 @@ class PIDController(eqx.Module):
             if not (value > 1 if name == "largest" else 0 < value < 1):
                 expected = "more than 1" if name == "largest" else "between 0 and 1"
                 raise ValueError(f"PIDController: {name} must be {expected}, got {value}.")
-        if self.i + self.p + self.d <= 0:
-            raise ValueError("PIDController: p, i and d are all 0: no error would change the step.")
+        if not self.i > 0:  # powers of equal errors cancel but for it, and what is left of the factor is `safety`
+            raise ValueError(
+                "PIDController: i must be more than 0, got 0: however accurate steps are, each would be shorter than the "
+                "one before. p and d may be 0."
+            )
 
     @property
     def remembers(self) -> int:
