@@ -155,6 +155,37 @@ def test_control_of_what_is_not_there_is_refused(values, culprit):
         jm.simulate(system, state, jm.ImplicitEuler(linear_system), H, 2, control=lambda t, s, p: values)
 
 
+def forgetful(system, state):
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "culprit"),
+    [
+        ({"control": lambda t, s: {}}, r"control is called as control\(time, state, parameters\).*too many"),
+        ({"control": lambda t, s, p, memory: {}}, "control is called as.*missing a required argument: 'memory'"),
+        ({"observe": lambda state: 0.0}, r"observe is called as observe\(system, state\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_refused_by_what_they_are_called_with(asked, culprit):
+    """Python's own words named a function of the user's, and none of the arguments that it gets."""
+    system, state, linear_system = oscillator()
+    with pytest.raises(TypeError, match="simulate: " + culprit):
+        jm.simulate(system, state, jm.ImplicitEuler(linear_system), H, 2, **asked)
+
+
+@pytest.mark.parametrize(
+    ("functions", "culprit"),
+    [
+        ({"function": lambda state: 0.0}, r"function is called as function\(system, state\)"),
+        ({"function": forgetful, "apply": forgetful}, r"apply is called as apply\(state\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_no_events(functions, culprit):
+    with pytest.raises(TypeError, match="Event: " + culprit):
+        jm.integrator.Event(**functions)
+
+
 @pytest.mark.slow
 def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
     """Prescribed motions and materials by control: `grip` moves at a metre a second, `material.young` is doubled."""

@@ -208,13 +208,20 @@ def in_the_loop(
     who: str, integrator: Any, control: Any, parameters: Any, observe: Any
 ) -> tuple[AbstractIntegrator, Callable]:
     """The integrator with its control, and what is recorded of a state: all of it, unless an observation is given."""
-    for name, function in (("control", control), ("observe", observe)):
-        if function is not None:
-            check_callable(who, name, function)
+    if control is not None:
+        check_control(who, control)
+    if observe is not None:
+        check_callable(who, "observe", observe, "system", "state")
     if control is None and parameters is not None:
         raise ValueError(f"{who}: parameters are of no use without a control.")
     controlling = integrator if control is None else ControlledIntegrator(integrator, control, parameters)
     return controlling, whole_state if observe is None else observe
+
+
+def check_control(who: str, control: Any) -> None:
+    """Raise `TypeError` unless it is a function of time, state and parameters, and of a memory where it has one."""
+    memory = ("memory",) if isinstance(control, AbstractControl) else ()
+    check_callable(who, "control", control, "time", "state", "parameters", *memory)
 
 
 def whole_state(system: System, state: State) -> State:
