@@ -424,7 +424,31 @@ def test_derivatives_of_a_run_that_failed_raise(kind):
     for slope in (jax.grad(end), jax.vmap(jax.grad(end), axis_size=2, in_axes=None)):
         with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of simulate_adaptive"):
             jax.block_until_ready(jax.jit(slope)(jnp.asarray(bad)))
-    assert np.isfinite(jax.jit(jax.grad(lambda g: end(g, throw=False)))(9.81))
+    assert np.isnan(jax.jit(jax.grad(lambda g: end(g, throw=False)))(jnp.asarray(bad)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("steps", "reached"), [(1, [False, False]), (40, [True, False])])
+def test_what_a_run_that_failed_did_not_come_to_has_no_derivatives(steps, reached):
+    """With `throw=False`, in both modes: they were those of the last state, nil where there was none but the first."""
+    system, state = ball()
+
+    def shown(g):
+        scene = eqx.tree_at(lambda s: s.gravity, system, -g[None])
+        options = {"rtol": 1e-6, "atol": 1e-6, "dt_max": 0.01, "max_steps": steps, "throw": False}
+        run = jm.simulate_adaptive(scene, state, jm.integrator.VelocityVerlet(), [0.1, 1.0], **options)
+        return (run.position["ball"][:, 0, 0], run.last.velocity["ball"][0, 0]), run.reached
+
+    @jax.jit
+    def both(g):
+        *found, was = jax.jvp(shown, (g,), (jnp.ones_like(g),), has_aux=True)
+        return found, jax.jacrev(shown, has_aux=True)(g)[0], was
+
+    ((positions, velocity), forward), backward, was = both(jnp.asarray(G))
+    assert was.tolist() == reached and np.isfinite(positions).all() and np.isfinite(velocity)
+    for frames, last in (forward, backward):
+        np.testing.assert_allclose(frames, np.where(reached, -(0.1**2) / 2, np.nan), rtol=ROUNDING)
+        assert np.isnan(last)
 
 
 @pytest.mark.parametrize("direction", [-1, 0])

@@ -155,6 +155,37 @@ def test_control_of_what_is_not_there_is_refused(values, culprit):
         jm.simulate(system, state, jm.ImplicitEuler(linear_system), H, 2, control=lambda t, s, p: values)
 
 
+def forgetful(system, state):
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "culprit"),
+    [
+        ({"control": lambda t, s: {}}, r"control is called as control\(time, state, parameters\).*too many"),
+        ({"control": lambda t, s, p, memory: {}}, "control is called as.*missing a required argument: 'memory'"),
+        ({"observe": lambda state: 0.0}, r"observe is called as observe\(system, state\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_refused_by_what_they_are_called_with(asked, culprit):
+    """Python's own words named a function of the user's, and none of the arguments that it gets."""
+    system, state, linear_system = oscillator()
+    with pytest.raises(TypeError, match="simulate: " + culprit):
+        jm.simulate(system, state, jm.ImplicitEuler(linear_system), H, 2, **asked)
+
+
+@pytest.mark.parametrize(
+    ("functions", "culprit"),
+    [
+        ({"function": lambda state: 0.0}, r"function is called as function\(system, state\)"),
+        ({"function": forgetful, "apply": forgetful}, r"apply is called as apply\(state\)"),
+    ],
+)
+def test_functions_of_other_arguments_are_no_events(functions, culprit):
+    with pytest.raises(TypeError, match="Event: " + culprit):
+        jm.integrator.Event(**functions)
+
+
 @pytest.mark.slow
 def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
     """Prescribed motions and materials by control: `grip` moves at a metre a second, `material.young` is doubled."""
@@ -478,6 +509,36 @@ def test_what_control_moves_takes_velocities_along(name):
     assert abs(ends(RATE, 48)[1] - exact) < 0.3 * abs(mass - exact) < 1e-3  # of second order
     rates = jax.jacfwd(ends)(RATE, 24), jax.jacrev(ends)(RATE, 24)
     np.testing.assert_allclose(rates, np.broadcast_to([hand / RATE, mass / RATE], (2, 2)), rtol=1e-10)  # linear in it
+
+
+@pytest.mark.slow_cases("CentralDifference-accelerations", "GeneralizedAlpha", "BDF2")
+@pytest.mark.parametrize("rates", ["velocities", "accelerations"])
+@pytest.mark.parametrize("name", ["CentralDifference", "GeneralizedAlpha", "BDF2"])
+def test_a_motion_that_control_gives_by_rates_is_of_second_order(name, rates):
+    """They were those of the time at which a scheme takes forces: a hand at `cos 3t` came where the end of each step, or
+    its start, would have taken it."""
+    kind = jm.constraint.PrescribedVelocity if rates == "velocities" else jm.constraint.PrescribedAcceleration
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={"spring": jm.force.Springs((("p", [0]), ("p", [1])), 40.0, 1.0)},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+        constraints={"hand": kind(("p", [0]), [[0.0]], [[0.0]], [0.0])},
+    )
+    begin = system.at_rest({"p": [[0.0], [1.0]]})
+    end = (1 - np.cos(3.0)) / 9
+    if rates == "velocities":
+        begin, end = eqx.tree_at(lambda s: s.velocity["p"], begin, jnp.array([[1.0], [0.0]])), np.sin(3.0) / 3
+    scheme = made(name, system, begin, newton=False)
+
+    def control(time, state, parameters):
+        given = {rates: jnp.cos(3 * time)[None, None], "start": state.position["p"][0], "times": state.time[None]}
+        return {"hand": given | ({} if rates == "velocities" else {"start_velocity": state.velocity["p"][0]})}
+
+    @partial(jax.jit, static_argnums=0)
+    def off(steps):
+        return jm.simulate(system, begin, scheme, 1 / steps, steps, control=control).last.position["p"][0, 0] - end
+
+    assert abs(off(40)) < 1e-4 and 3.9 < off(20) / off(40) < 4.1
 
 
 @pytest.mark.slow

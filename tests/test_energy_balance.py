@@ -26,7 +26,8 @@ def balance_of(system, state, name, newton=True, dt=0.005, steps=1):
 
 
 def check(b):
-    taken = sum(b.loads.values()) + sum(map(np.sum, b.rows.values())) + b.motion - b.damping - b.scheme
+    rows = sum(map(np.sum, (*b.rows.values(), *b.contacts.values())))
+    taken = sum(b.loads.values()) + rows + b.motion - b.damping - b.scheme
     size = max(map(abs, (b.gained, b.damping, b.scheme, b.after.kinetic)))
     assert abs(b.gained - taken) <= CLOSED * size
     assert abs(b.gained - taken - b.defect) <= 1e-12 * max(size, abs(b.before.total))
@@ -221,6 +222,67 @@ def test_the_refusal_of_a_law_with_memory_asks_for_no_other_integrator():
     made_scene = scenes.build("memory")
     with pytest.raises(ValueError, match="its integrator steps them, but there is no balance of their energy"):
         balance_of(made_scene.system, made_scene.state, "ImplicitEuler")
+
+
+def dragged(newton, constraints=None):
+    """Two points of 2 kg that a spring joins, on a floor of friction 0.3."""
+    system = jm.System(
+        {"p": jm.Vec3()},
+        forces={"spring": jm.force.Springs((("p", [0]), ("p", [1])), 50.0, 1.0)},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 2.0)},
+        constraints=constraints or {},
+        gravity=[0.0, 0.0, -10.0],
+    )
+    state = system.at_rest({"p": [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]})
+    state = eqx.tree_at(lambda s: s.velocity["p"], state, jnp.array([[1.0, 0.2, 0.0], [1.0, -0.2, 0.0]]))
+    floor = jm.contact.PointContact(("p", [0, 1]), jm.contact.Plane(), friction=0.3)
+    euler = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=newton, rtol=1e-11 if newton else None)
+    return system, state, jm.integrator.FreeMotion(euler, {"floor": floor})
+
+
+FRICTION = 0.3 * 2.0 * 10.0  # [N]
+
+
+@pytest.mark.slow
+def test_what_slides_loses_what_friction_takes():
+    """`mu m g` along the way of each point; and implicit Euler half of `m (v1 - v0)^2`."""
+    system, state, scheme = dragged(newton=True)
+    carry = scheme.init(system, state)
+    for _ in range(2):
+        before = state
+        state, carry, _, b = jm.integrator.step_with_balance(system, state, scheme, carry, 0.01)
+        way, change = (np.asarray(getattr(state, n)["p"] - getattr(before, n)["p"]) for n in ("position", "velocity"))
+        work = -FRICTION * np.linalg.norm(way, axis=1).sum()
+        np.testing.assert_allclose(b.contacts["floor"], [0.0, work], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(b.scheme, np.sum(change**2), rtol=1e-3)  # that of the spring is a ten thousandth
+        check(jax.tree.map(np.asarray, b))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("newton", [False, True])
+def test_an_impact_is_booked_to_the_scheme(newton):
+    """Points that fall from 3 cm at 0.9 m/s: what they lose but to friction is `m v^2 / 2`, their weight's work apart."""
+    system, state, scheme = dragged(newton)
+    state = eqx.tree_at(lambda s: s.position["p"], state, state.position["p"].at[:, 2].add(0.03))
+    found, carry = [], scheme.init(system, state)
+    for _ in range(12):
+        state, carry, _, b = jm.integrator.step_with_balance(system, state, scheme, carry, 0.01)
+        found.append(b)
+    taken = sum(np.sum(b.contacts["floor"]) - b.scheme + b.defect for b in found)
+    np.testing.assert_allclose(sum(b.gained for b in found), taken, rtol=1e-9)
+    assert abs(sum(b.defect for b in found)) < (1e-12 if newton else 1e-5)
+    assert max(b.scheme for b in found) > 0.14  # at the impact; 0.02 in free fall, 0.002 in sliding
+
+
+@pytest.mark.slow
+def test_a_hand_does_the_work_of_the_friction_that_it_overcomes():
+    """One point is moved at 1 m/s, and the other held: all that the hand does, friction takes."""
+    hand = jm.constraint.PrescribedMotion(("p", [0]), np.zeros((1, 3)), [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [0.0, 1.0])
+    system, state, scheme = dragged(False, {"hand": hand, "wall": jm.constraint.Fixed(("p", [1]))})
+    state = eqx.tree_at(lambda s: s.velocity["p"], state, jnp.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    *_, b = jm.integrator.step_with_balance(system, state, scheme, scheme.init(system, state), 0.01)
+    check(jax.tree.map(np.asarray, b))
+    np.testing.assert_allclose(b.motion, b.gained + b.scheme - b.contacts["floor"].sum(), rtol=1e-9)
 
 
 def test_energies_by_component():

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.time_step import check_time_step
-from .._integrator.trajectory.control import controlled
+from .._integrator.trajectory.control import check_control, controlled
 from .._integrator.trajectory.simulate import simulate
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.matrix import MatrixLinearSystem
@@ -115,7 +115,7 @@ class Static(AbstractProtocol):
         self.instants = None if times is None else increasing("Static", times)
         for name, function in (("control", control), ("guess", guess)):
             if function is not None:
-                check_callable("Static", name, function)
+                check_callable("Static", name, function, "time", "state", "parameters")
         if linear_system is not None:
             check_instance("Static", "linear_system", linear_system, AbstractLinearSystem)
         check_choice("Static", "method", method, _METHODS)
@@ -197,7 +197,7 @@ class Motion(AbstractProtocol):
             raise ValueError(f"Motion: save_every={save_every} does not divide steps={steps}.")
         check_flags("Motion", settle=settle)
         if control is not None:
-            check_callable("Motion", "control", control)
+            check_control("Motion", control)
         if linear_system is not None:
             check_instance("Motion", "linear_system", linear_system, AbstractLinearSystem)
         self.integrator, self.control, self.linear_system = integrator, as_leafless(control), linear_system

@@ -124,10 +124,18 @@ def check_path(owner: str, path: Any) -> None:
         raise ValueError(f"{owner}: path is empty.")
 
 
-def check_callable(owner: str, name: str, value: Any) -> None:
-    """Raise `TypeError` unless `value` can be called."""
+def check_callable(owner: str, name: str, value: Any, *arguments: str) -> None:
+    """Raise `TypeError` unless `value` can be called, with as many arguments as are named here, if any are."""
     if not callable(value):
         raise TypeError(f"{owner}: {name} must be a function, got {value!r:.80}.")
+    if arguments:
+        try:
+            inspect.signature(value).bind(*arguments)
+        except TypeError as error:
+            how = f"{name}({', '.join(arguments)})"
+            raise TypeError(f"{owner}: {name} is called as {how}, got {value!r:.80}: {error}.") from None
+        except ValueError:  # of functions written in C, some tell nothing
+            return
 
 
 def check_instance(owner: str, name: str, value: Any, kind: type | tuple[type, ...]) -> None:

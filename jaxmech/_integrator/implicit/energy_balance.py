@@ -32,6 +32,8 @@ from ..._scene.stencil import gathered
 from ..displaced import combined, displacements
 from ..scene_support import check_takes
 from ..time_step import check_time_step
+from .contact_work import work_of_contacts
+from .free_motion import FreeMotion
 from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
 from .scheme_carry import joined_carry, prepared_for
 from .settled import settled_acceleration
@@ -80,12 +82,13 @@ def energies(system: System, state: State) -> Energies:
 
 
 class EnergyBalance(eqx.Module):
-    """What became of energy in a step [J]: `gained = loads + sum of rows + motion - damping - scheme + defect`.
+    """What became of energy in a step [J]: `gained = loads + rows + contacts + motion - damping - scheme + defect`, summed.
 
     `gained`: kinetic and potential energy, `before` and `after` by component. `loads`: the work of forces without an
-    energy, by name; `motion`: of prescribed motions; `damping`: what forces that depend on velocities and Rayleigh damping
-    took; `scheme`: what the scheme took, or gave where negative; `defect`: the work of what the solver left unbalanced, to
-    its tolerance nil (of one linear solve, what that leaves out).
+    energy, by name; `rows`: of constraints with multipliers; `contacts`: of each contact `(2,)`, of what presses and of
+    friction; `motion`: of prescribed motions; `damping`: what forces that depend on velocities and Rayleigh damping took;
+    `scheme`: what the scheme took, or gave where negative; `defect`: the work of what the solver left unbalanced, to its
+    tolerance nil (of one linear solve, what that leaves out).
     Made by `step_with_balance`. Raises nothing.
     Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.3.
 
@@ -100,6 +103,7 @@ class EnergyBalance(eqx.Module):
     after: Energies
     loads: dict[str, Scalar]
     rows: dict[str, Array]
+    contacts: dict[str, Array]
     motion: Scalar
     damping: Scalar
     scheme: Scalar
@@ -112,7 +116,13 @@ class EnergyBalance(eqx.Module):
 
 
 def step_with_balance(
-    system: System, state: State, integrator: AbstractImplicitScheme, carry: Any, dt: Any, *, throw: bool = True
+    system: System,
+    state: State,
+    integrator: AbstractImplicitScheme | FreeMotion,
+    carry: Any,
+    dt: Any,
+    *,
+    throw: bool = True,
 ) -> tuple[State, Any, Any, EnergyBalance]:
     """`integrator.step`, and what became of energy in it: the state after `dt` [s], the carry, what happened, the balance.
 
@@ -121,9 +131,10 @@ def step_with_balance(
     the step times how late that is: for Newmark the trapezoidal rule. So this work is of second order. What holds nodes to
     their motions is the rate of their momentum less the other forces. What inertia takes beyond the kinetic energy gained,
     and conservative forces give beyond the potential energy lost, is dissipated by the scheme: of implicit Euler
-    `1/2 (v1 - v0) M (v1 - v0)` and its like for springs, and what loads and motions do at the end of a step.
-    `integrator`: an implicit one. Raises what `step` raises, and `TypeError` for an explicit integrator, which solves no
-    balance.
+    `1/2 (v1 - v0) M (v1 - v0)` and its like for springs, and what loads and motions do at the end of a step; with contact
+    the energy of an impact too.
+    `integrator`: an implicit one, or `FreeMotion`. Raises what `step` raises, and `TypeError` for an explicit integrator,
+    which solves no balance.
     Source: T. Belytschko, W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2.3.
 
     Example:
@@ -134,37 +145,81 @@ def step_with_balance(
     """
     who = "step_with_balance"
     check_inputs(who, system, state)
-    check_instance(who, "integrator", integrator, AbstractImplicitScheme)
+    check_instance(who, "integrator", integrator, (AbstractImplicitScheme, FreeMotion))
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
     check_time_step(dt)
     check_flags(who, throw=throw)
     unbalanced = "its integrator steps them, but there is no balance of their energy"
     check_takes(who, system, multipliers=True, memory=False, rates=False, instead=unbalanced)
     h = jnp.asarray(dt, state.time.dtype)
-    ready, kept, memory = prepared_for(integrator, system, state, carry, h)
+    stepped = _stepped_with_contacts if isinstance(integrator, FreeMotion) else _stepped
+    result = stepped(integrator, system, state, carry, h)
+    return raise_failure(result, result[2], system, who, moves=True) if throw else result
+
+
+_Balanced = tuple[State, Any, Any, EnergyBalance]
+
+
+def _stepped(scheme: AbstractImplicitScheme, system: System, state: State, carry: Any, h: Array) -> _Balanced:
+    ready, kept, memory = prepared_for(scheme, system, state, carry, h)
     end, memory, info, balance = _balanced(ready, system, state, memory, h)
-    result = end, joined_carry(integrator, carry, kept, memory), info, balance
-    return raise_failure(result, info, system, who, moves=True) if throw else result
+    return end, joined_carry(scheme, carry, kept, memory), info, balance
+
+
+def _stepped_with_contacts(scheme: FreeMotion, system: System, state: State, carry: Any, h: Array) -> _Balanced:
+    end, after, info = scheme.step(system, state, carry, h, throw=False)
+    motion, _, _ = prepared_for(scheme.motion, system, state, None if carry is None else carry[0], h)
+    ready = eqx.tree_at(lambda s: s.motion, scheme, motion)
+    return end, after, info, _balance_with_contacts(ready, system, state, end, info.contacts.impulse, h)
 
 
 @compiled
-def _balanced(
-    scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array
-) -> tuple[State, Any, Any, EnergyBalance]:
+def _balanced(scheme: AbstractImplicitScheme, system: System, state: State, memory: Any, h: Array) -> _Balanced:
     setting = scheme.setting(system, state, h)
     *moved, record = scheme.recorded_move(setting, memory, solve_of(scheme))
     end, memory, info = scheme.settled(system, *moved)
+    return end, memory, info, _balance(scheme, system, setting, record, end, _displacement(system, state, end))
+
+
+@compiled
+def _balance_with_contacts(
+    scheme: FreeMotion, system: System, state: State, end: State, impulse: Array, h: Array
+) -> EnergyBalance:
+    motion, d = scheme.motion, _displacement(system, state, end)
+    setting = motion.setting(system, state, h)
+    record = [(motion.stage(setting, None), dict(end.velocity))]
+    works, push = work_of_contacts(scheme, system, state, end, impulse, d)
+    force = combined((1 / h, push))
+    return _balance(motion, system, setting, record, end, d, {name: w / h for name, w in works.items()}, force)
+
+
+def _displacement(system: System, start: State, end: State) -> Fields:
+    d = displacements(system, start.position, end.position)
+    return d | {s: jnp.zeros_like(d[s]) for s in system.multiplier_states}  # which have no place
+
+
+def _balance(
+    scheme: AbstractImplicitScheme,
+    system: System,
+    setting: Setting,
+    record: Record,
+    end: State,
+    d: Fields,
+    contacts: dict[str, Array] | None = None,
+    push: Fields | None = None,
+) -> EnergyBalance:
+    """That of a step along `d`, and of `contacts`, whose force is `push` [N], where there are some."""
     before, after = energies(system, setting.at_start), energies(system, end)
-    d = displacements(system, state.position, end.position)
-    d |= {s: jnp.zeros_like(d[s]) for s in system.multiplier_states}  # which have no place
-    points = _points(scheme, system, setting, record, end)
+    points, contacts = _points(scheme, system, setting, record, end), contacts or {}
+    pushed = [] if push is None else [push]
     loads, damping = _works(points, d)
     rows = _work_of_rows(points, d)
-    motion = _work_of_motions(setting, points, end, d)
-    defect = -dot(project(system, _left(scheme, record)), d)
-    done = sum((*loads.values(), *(jnp.sum(a) for a in rows.values())), motion) - damping + defect
-    taken = done - (after.total - before.total)
-    return end, memory, info, EnergyBalance(before, after, loads, rows, motion, damping, taken, defect)
+    motion = _work_of_motions(setting, points, pushed, end, d)
+    left = combined(*((1.0, f) for f in (_left(scheme, record), *pushed)))
+    defect = -dot(project(system, left), d)
+    parts = *loads.values(), *(jnp.sum(a) for a in (*rows.values(), *contacts.values()))
+    taken = sum(parts, motion) - damping + defect - (after.total - before.total)
+    return EnergyBalance(before, after, loads, rows, contacts, motion, damping, taken, defect)
 
 
 class _Point(NamedTuple):
@@ -235,8 +290,9 @@ def _work_of_rows(points: list[_Point], d: Fields) -> dict[str, Array]:
     return found
 
 
-def _work_of_motions(setting: Setting, points: list[_Point], end: State, d: Fields) -> Scalar:
-    """The work along `d` of what holds nodes to their motions: the rate of their momentum less the other forces.
+def _work_of_motions(setting: Setting, points: list[_Point], pushed: list[Fields], end: State, d: Fields) -> Scalar:
+    """The work along `d` of what holds nodes to their motions: the rate of their momentum less the other forces, of which
+    those of contacts are given.
 
     Of the whole step, so that an impulse where a motion jumps is in it.
     """
@@ -245,7 +301,7 @@ def _work_of_motions(setting: Setting, points: list[_Point], end: State, d: Fiel
         return jnp.zeros((), setting.h.dtype)
     p0, p1 = (momentum(system, s.position, s.velocity) for s in (start, end))
     others = ((-point.share, _rate(point)) for point in points)
-    reaction = combined((1 / setting.h, p1), (-1 / setting.h, p0), *others)
+    reaction = combined((1 / setting.h, p1), (-1 / setting.h, p0), *others, *((-1.0, f) for f in pushed))
     return dot(reaction, d) - dot(project(system, reaction), d)
 
 

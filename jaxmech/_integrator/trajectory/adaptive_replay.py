@@ -3,7 +3,7 @@
 Their sizes are held constant, but for a step that ends at an output time, whose size is what is left, and for one that
 ends at an event, whose size is where the event's function is nil (the implicit function theorem). Nothing else of the
 choice of sizes is differentiated, as is usual: P. Eberhard and C. Bischof, Math. Comput. 68 (1999) 717,
-doi:10.1090/S0025-5718-99-01027-3.
+doi:10.1090/S0025-5718-99-01027-3. What a run that failed did not come to has none: NaN.
 """
 
 from functools import partial
@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._linear_solver.base.derivative import unknown
 from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import unvmap_any
@@ -57,7 +58,19 @@ def _run_jvp(primals, tangents):
     record, reached = progress.record, jnp.arange(inputs.times.shape[0]) < progress.frame
     record, reached = jax.lax.stop_gradient((record, reached))
     rates = eqx.filter_jvp(lambda inputs: repeated(inputs, options, record, reached), (inputs,), (tangents[0],))[1]
+    missed = jax.lax.stop_gradient(progress.result != RESULTS.successful)
+    rates = _without_end(rates, reached, unknown(tangents[0], missed))
     return (motion, progress), (rates, jax.tree.map(lambda _: None, progress))
+
+
+def _without_end(rates: Motion, reached: Array, nothing: Array) -> Motion:
+    """Rates of which those of the last state, and of frames that were not `reached`, are `nothing` more."""
+
+    def added(rate: Array) -> Array:
+        return rate + nothing.astype(rate.dtype)
+
+    frames = jax.tree.map(lambda a: _choose(reached, a, added(a)), rates.frames)
+    return Motion(frames, jax.tree.map(added, rates.last), rates.event_time)
 
 
 def repeated(inputs: Inputs, options: Options, record: Record, reached: Array) -> Motion:

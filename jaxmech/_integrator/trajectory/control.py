@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._constraint.integrated_motion import AbstractIntegratedMotion
 from ..._constraint.moving import MovingMotion, MovingRows
 from ..._constraint.multiplier import AbstractMultiplierConstraint
 from ..._constraint.prescribed_motion import PrescribedMotion
@@ -30,8 +31,8 @@ class AbstractControl(eqx.Module):
 
     Both kinds of runs take it, and hand the memory on from step to step, through events and restarts, and to derivatives; a
     step that is taken again begins with the memory that it began with. Where it moves constraints, it is asked once more in
-    every step, for the end of it, and what it would remember of that is dropped. `time` [s]. Raises `TypeError` in a run for
-    a memory that changes its form.
+    every step, for the end of it (for the middle, where it gives rates of a motion), and what it would remember of that is
+    dropped. `time` [s]. Raises `TypeError` in a run for a memory that changes its form.
     Source: K. J. Astrom and R. M. Murray, *Feedback Systems*, 2nd ed., 2021, ISBN 978-0-691-21347-7, chapter 11.
 
     Example:
@@ -129,11 +130,15 @@ class ControlledIntegrator(AbstractIntegrator):
         return isinstance(self.control, AbstractControl)
 
     def _of_step(self, system: System, state: State, h: Any, memory: Any) -> tuple[Values, Any]:
-        """The numbers of a step, those that move constraints as they are at its end, and the memory of the next one."""
+        """The numbers of a step, those that move constraints as they are at its end, rates of motions, of which a step is
+        the integral, as they are in its middle, and the memory of the next one."""
         given, after = self._values(state, self.integrator.control_at * h, memory)
-        moved = _moved_by(controlled(system, given), given)
-        at_end = self._values(state, h, memory)[0] if moved else {}
-        return {**given, **{name: at_end[name] for name in moved}}, after
+        scene = controlled(system, given)
+        for names, share in ((_moved_by(scene, given), 1.0), (_driven_by(scene, given), 0.5)):
+            if names:
+                there = self._values(state, share * h, memory)[0]
+                given = {**given, **{name: there[name] for name in names}}
+        return given, after
 
     def _values(self, state: State, later: Any, memory: Any) -> tuple[Values, Any]:
         at = state.time + later, state, self.parameters
@@ -178,6 +183,11 @@ def _moved_by(scene: System, given: Values) -> dict[str, Mapping[str, Any]]:
     return {n: f for n, f in moved.items() if "times" not in f and not f.keys() <= _OF_ROWS}
 
 
+def _driven_by(scene: System, given: Values) -> list[str]:
+    """The constraints whose rates control gives."""
+    return [n for n in given if isinstance(scene.constraints.get(n), AbstractIntegratedMotion)]
+
+
 def _of_constraints(scene: System, given: Values) -> Values:
     """What control has given of the constraints that it moves, as it stands in the scene."""
     moved = _moved_by(scene, given).items()
@@ -198,13 +208,20 @@ def in_the_loop(
     who: str, integrator: Any, control: Any, parameters: Any, observe: Any
 ) -> tuple[AbstractIntegrator, Callable]:
     """The integrator with its control, and what is recorded of a state: all of it, unless an observation is given."""
-    for name, function in (("control", control), ("observe", observe)):
-        if function is not None:
-            check_callable(who, name, function)
+    if control is not None:
+        check_control(who, control)
+    if observe is not None:
+        check_callable(who, "observe", observe, "system", "state")
     if control is None and parameters is not None:
         raise ValueError(f"{who}: parameters are of no use without a control.")
     controlling = integrator if control is None else ControlledIntegrator(integrator, control, parameters)
     return controlling, whole_state if observe is None else observe
+
+
+def check_control(who: str, control: Any) -> None:
+    """Raise `TypeError` unless it is a function of time, state and parameters, and of a memory where it has one."""
+    memory = ("memory",) if isinstance(control, AbstractControl) else ()
+    check_callable(who, "control", control, "time", "state", "parameters", *memory)
 
 
 def whole_state(system: System, state: State) -> State:

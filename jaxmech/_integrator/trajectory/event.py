@@ -23,7 +23,8 @@ class Event(eqx.Module):
     functions may be modules of Equinox, whose arrays are differentiated by. A function that crosses twice within a step is
     not seen to: `dt_max` bounds steps. One that is zero at the start of a motion has not crossed: what counts is where it
     leads from there; nor has one that is zero at the last output time, beyond which nothing is known.
-    Raises `TypeError` for what is no function, `ValueError` for another direction, and for an end that is to go on.
+    Raises `TypeError` for what is no function of these arguments, `ValueError` for another direction, and for an end that
+    is to go on.
     Source: L. F. Shampine and S. Thompson, "Event location for ordinary differential equations", Comput. Math. Appl. 39
     (2000) 43, doi:10.1016/S0898-1221(00)00045-6.
 
@@ -40,13 +41,13 @@ class Event(eqx.Module):
     tolerance: float = eqx.field(static=True, default=0.0, kw_only=True)
 
     def __check_init__(self):
-        check_callable("Event", "function", self.function)
+        check_callable("Event", "function", self.function, "system", "state")
         if isinstance(self.direction, bool) or not isinstance(self.direction, int) or self.direction not in (-1, 0, 1):
             raise ValueError(f"Event: direction must be -1, 0 or 1, got {self.direction!r:.80}.")
         check_flags("Event", terminal=self.terminal)
         check_tolerances("Event", tolerance=self.tolerance)
         if self.apply is not None:
-            check_callable("Event", "apply", self.apply)
+            check_callable("Event", "apply", self.apply, "state")
             if self.terminal:
                 raise ValueError("Event: a motion that is terminal does not go on: leave apply out.")
 

@@ -84,6 +84,20 @@ def _marked_jvp(primals, tangents):
     return value, jax.lax.custom_linear_solve(lambda x: x, rate, mark, mark, symmetric=True)
 
 
+def unknown(rates: Any, failed: Array) -> Array:
+    """The rate of what never came to depend on these: nil, but NaN where it `failed` to and one of them is not nil.
+
+    In reverse mode all of them are NaN there, if somebody asks.
+    """
+
+    def mark(_: Any, rate: Array) -> Array:
+        return jnp.where(failed & (rate != 0), jnp.nan, 0.0).astype(rate.dtype)
+
+    leaves = [a for a in jax.tree.leaves(rates) if eqx.is_inexact_array(a)]
+    marked = [jax.lax.custom_linear_solve(lambda x: x, a, mark, mark, symmetric=True) for a in leaves]
+    return sum((jnp.sum(a) for a in marked), jnp.zeros(()))
+
+
 def raise_in_derivatives(value: Any, result: Any, who: str) -> Any:
     """`value`, whose derivatives raise where `result` is a failure, unless nobody asks for them: in the name of `who`."""
     moving, rest = eqx.partition(value, eqx.is_inexact_array)
