@@ -50,10 +50,15 @@ def is_worth_a_kernel(program: ClosedJaxpr) -> bool:
 
 
 def _operations(jaxpr: Any) -> int:
-    """How many operations on arrays a program is, loops written out that a kernel writes out."""
+    """How many operations on arrays a program is, loops written out that a kernel writes out. A kernel of one element alone
+    takes as long there, and counts as so many; those of several take them together."""
     total = 0
     for eqn in jaxpr.eqns:
-        inner = [] if eqn.primitive.name == "jaxmech_mapped" else inner_programs(eqn)
+        is_kernel = eqn.primitive.name == "jaxmech_mapped"
+        inner = [] if is_kernel else inner_programs(eqn)
+        if is_kernel and eqn.params["count"] == 1:
+            (program,) = inner_programs(eqn)
+            total += _length(program.jaxpr, {*program.jaxpr.invars}) // _MOST_FOR_ONE
         each = sum(_operations(getattr(program, "jaxpr", program)) for program in inner)
         total += _rounds(eqn) * each if inner else 1
     return total
