@@ -245,7 +245,9 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -
     """The rule of scalars: one element (a point of the element that is scalarised) after the other."""
     call = eqn.params["call"]
     if len(operands) > len(call.axes):  # with numbers of nodes, or sums
-        plain = jax.make_jaxpr(functools.partial(_plain, **eqn.params))(*(v.aval for v in eqn.invars))
+        avals = tuple(v.aval for v in eqn.invars)
+        form = avals, eqn.params["count"], eqn.params["nodes"], eqn.params["sums"]
+        plain = call.once(("plain", *form), lambda: jax.make_jaxpr(functools.partial(_plain, **eqn.params))(*avals))
         return run(arithmetic, plain.jaxpr, [entries(c) for c in plain.consts], list(operands))
     consts = [entries(c) for c in call.consts]
     each = []

@@ -31,25 +31,26 @@ class ElementProgram:
     def closed(self) -> ClosedJaxpr:
         return ClosedJaxpr(self.jaxpr, self.consts)
 
-    def _once(self, what: Any, make: Callable[[], Any]) -> Any:
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        """What is made of it, kept under a name."""
         if what not in self._made:
             self._made[what] = make()
         return self._made[what]
 
     def with_axes(self, axes: Axes) -> "ElementProgram":
         """The same program where other arguments are shared."""
-        return self if axes == self.axes else self._once(axes, lambda: ElementProgram(self.closed, axes, self.is_whole))
+        return self if axes == self.axes else self.once(axes, lambda: ElementProgram(self.closed, axes, self.is_whole))
 
     def reduced(self, wanted: tuple[bool, ...]) -> tuple["ElementProgram", list[int]]:
         """Some of the outputs, and the arguments that these are made of."""
-        return self._once(("reduced", wanted), lambda: reduced(self.closed, self.axes, wanted, self.is_whole))
+        return self.once(("reduced", wanted), lambda: reduced(self.closed, self.axes, wanted, self.is_whole))
 
     def tangent(self, moving: tuple[int, ...], always: int) -> tuple["ElementProgram", list[int], list[int]]:
         """The rates of the outputs, from all arguments and the rates of those that move: linear in the rates.
 
         Also which inputs it reads, and which outputs have a rate that is not zero; the first `always` have one anyway.
         """
-        return self._once(("tangent", moving, always), lambda: self._tangent(moving, always))
+        return self.once(("tangent", moving, always), lambda: self._tangent(moving, always))
 
     def _tangent(self, moving: tuple[int, ...], always: int) -> tuple["ElementProgram", list[int], list[int]]:
         function, arguments, count = jaxpr_as_fun(self.closed), self._examples(), len(self.axes)
@@ -71,7 +72,7 @@ class ElementProgram:
     def transposed(self, linear: tuple[int, ...], given: tuple[int, ...]) -> tuple["ElementProgram", list[int]]:
         """The cotangents of the arguments in which the program is linear, those that elements share included; from its
         other arguments and the cotangents of the outputs that are given. Also the inputs that it reads."""
-        return self._once(("transposed", linear, given), lambda: self._transposed(linear, given))
+        return self.once(("transposed", linear, given), lambda: self._transposed(linear, given))
 
     def _transposed(self, linear: tuple[int, ...], given: tuple[int, ...]) -> tuple["ElementProgram", list[int]]:
         function, arguments = jaxpr_as_fun(self.closed), self._examples()
