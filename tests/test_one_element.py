@@ -215,7 +215,7 @@ def test_the_functions_of_the_c_library_stay_those_that_are_asked_for():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_long_program_is_divided_into_blocks_and_chooses_without_jumps(dtype):
-    """LLVM takes quadratic time over long blocks, and makes a block of its own of every choice between real numbers."""
+    """LLVM takes longer for a line of a long block, and makes blocks of their own of every choice between real numbers."""
 
     def function(x, y):
         for _ in range(200):

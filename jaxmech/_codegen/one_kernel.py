@@ -54,13 +54,12 @@ def _operations(jaxpr: Any) -> int:
     takes as long there, and counts as so many; those of several take them together."""
     total = 0
     for eqn in jaxpr.eqns:
-        is_kernel = eqn.primitive.name == "jaxmech_mapped"
-        inner = [] if is_kernel else inner_programs(eqn)
-        if is_kernel and eqn.params["count"] == 1:
-            (program,) = inner_programs(eqn)
-            total += _length(program.jaxpr, {*program.jaxpr.invars}) // _MOST_FOR_ONE
-        each = sum(_operations(getattr(program, "jaxpr", program)) for program in inner)
-        total += _rounds(eqn) * each if inner else 1
+        inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
+        if eqn.primitive.name == "jaxmech_mapped":
+            alone = inner if eqn.params["count"] == 1 else []
+            total += 1 + sum(_length(program, {*program.invars}) for program in alone) // _MOST_FOR_ONE
+        else:
+            total += _rounds(eqn) * sum(map(_operations, inner)) if inner else 1
     return total
 
 

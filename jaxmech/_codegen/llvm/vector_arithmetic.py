@@ -63,8 +63,8 @@ class VectorArithmetic(AbstractArithmetic):
         return name
 
     def _divided(self) -> None:
-        """Begins another block where one is long: LLVM takes four times as long for one of twice the length. The jump to it
-        looks as if it could be to the end, or both would be joined."""
+        """Begins another block where one is long, of which LLVM takes longer for a line. The jump looks as if it could be to
+        the end, or both would be joined."""
         if self.width == 1 and len(self.lines) - self._began > _BLOCK:
             label = self.fresh()[1:]
             self.lines += [f"  br i1 %any, label %{label}.on, label %end", f"{label}.on:"]
@@ -176,7 +176,7 @@ class VectorArithmetic(AbstractArithmetic):
         check_types("select", dtype, [x.dtype for x in operands])
         if self.width > 1 or _kind(dtype) != "f":
             return Vector(self.named_line(f"select {', '.join(map(self._typed, operands))}"), dtype)
-        # Of two whole numbers a processor takes one. Of two real ones LLVM makes a jump, and of a block as many more.
+        # Of two whole numbers a processor takes one. Of two real ones LLVM makes a jump, and moves all that follows.
         bits = [self._cast("bitcast", np.dtype(f"i{dtype.itemsize}"), x) for x in (if_true, if_false)]
         return self._cast("bitcast", dtype, self.select(which, *bits))
 

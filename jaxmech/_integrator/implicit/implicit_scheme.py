@@ -86,8 +86,9 @@ class AbstractImplicitScheme(AbstractIntegrator):
         self._options()
 
     def _options(self, derivatives_of: str = "") -> NewtonOptions:
-        said = {"derivatives_of": derivatives_of, "to_rounding": True}
-        return NewtonOptions(self.rtol, self.atol, self.max_steps, 1, self.line_search, **said)
+        return NewtonOptions(
+            self.rtol, self.atol, self.max_steps, 1, self.line_search, derivatives_of=derivatives_of, to_rounding=True
+        )
 
     @property
     def built_for(self) -> BuiltFor | None:
