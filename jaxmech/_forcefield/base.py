@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -152,6 +152,15 @@ class AbstractEnergyForceField(AbstractForceField):
     def element_energy(self, *x: Array) -> Scalar:
         """The energy [J] of one element from the positions of its nodes, one array per stencil."""
 
+    def element_at(self, *x: Array) -> Self:
+        """The element of which derivatives at `x` are taken, itself unless overridden.
+
+        For a law whose axes go along with the nodes (a rod's, which do not turn about it): with those carried to `x`, as
+        `element_update` carries them once a step is accepted. Held there, a virtual displacement turns nothing by itself.
+        """
+        del x
+        return self
+
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         """Rayleigh's dissipation function `D` [W]: the damping force is `-dD/dv`. Nothing unless overridden."""
         del x, v
@@ -207,6 +216,11 @@ def _promised(field: AbstractForceField, promise: str, tangents: tuple[str, ...]
     """Whoever overrides a tangent says so anew: what a parent class says of its own is no promise for another's."""
     owners = (owner for owner in type(field).__mro__ if any(name in vars(owner) for name in (promise, *tangents)))
     return promise in vars(next(owners)) and bool(getattr(field, promise))
+
+
+def goes_along(field: AbstractForceField) -> bool:
+    """Whether derivatives are taken of an element that depends on where: they are those of a chart, as of frames."""
+    return getattr(type(field), "element_at", None) not in (None, AbstractEnergyForceField.element_at)
 
 
 def has_own_stiffness(field: AbstractForceField) -> bool:

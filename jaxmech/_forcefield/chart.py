@@ -1,8 +1,8 @@
 """Force, stiffness and damping of one element in the chart of its degrees of freedom.
 
 With `x = retract(x0, d)`, the force of an energy is `-dE/dd` and its stiffness `d2E/dd2`, both at `d = 0`: for points the
-usual gradient and Hessian, for rigid frames the gradient in world axes and the symmetric chart Hessian. A force given as
-such is differentiated as it stands, `-df/dd`.
+usual gradient and Hessian, for rigid frames the gradient in world axes and the symmetric chart Hessian; what axes an energy
+carries along are carried to `x0` first (`element_at`). A force given as such is differentiated as it stands, `-df/dd`.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,6 +37,7 @@ def chart_force(field: AbstractForceField, dofs: Dofs, x: Arrays, d: Arrays, v: 
     """The force at `retract(x, d)`; of an energy, the covector of the chart at `x`."""
     if not isinstance(field, AbstractEnergyForceField):
         return field.element_force(retract_each(dofs, x, d), v)
+    field = field.element_at(*x)
     if all(dof.is_vector_space for dof in dofs):
         force = field.element_gradient(*retract_each(dofs, x, d))
     else:
@@ -63,6 +64,8 @@ def chart_forces_ahead(
 
 def chart_stiffness(field: AbstractForceField, dofs: Dofs, x: Arrays, v: Arrays) -> tuple[Arrays, ...]:
     """`-df/dd`, blocks `[s][t]` of shape `(*d[s].shape, *d[t].shape)`."""
+    if isinstance(field, AbstractEnergyForceField):
+        field = field.element_at(*x)
     if all(dof.is_vector_space for dof in dofs) or has_own_stiffness(field):
         return field.element_stiffness(x, v)
     d = no_displacement(dofs, x)
@@ -81,7 +84,7 @@ def chart_stiffness_and_force(
     """`chart_stiffness`, and `chart_force` where nothing is displaced: most of their work is the same."""
     flat = all(dof.is_vector_space for dof in dofs)
     if flat and isinstance(field, AbstractEnergyForceField) and not (field.is_dissipative or has_own_stiffness(field)):
-        gradient, hessian = field.element_derivatives(*x)
+        gradient, hessian = field.element_at(*x).element_derivatives(*x)
         return hessian, jax.tree.map(jnp.negative, gradient)
     return chart_stiffness(field, dofs, x, v), chart_force(field, dofs, x, no_displacement(dofs, x), v)
 

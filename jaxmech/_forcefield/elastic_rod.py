@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +29,10 @@ class ElasticRod(AbstractEnergyForceField):
     carried along without twist. An element is an inner point: `on=((points, (e, 3)), (angles, (e, 2)))`, of `Vec3` and, one
     for each edge, of `Vec1` [rad].
     The material turns by the angle from reference axes, which are remembered, and carried along without twist whenever a
-    step is accepted; within a step no edge may turn round. `chain` makes the elements of a line of points. `length` `(2,)`
+    step is accepted; within a step no edge may turn round. Forces are those of displacements that turn no edge about
+    itself, where they act (`element_at`), so that forces and moments of a rod balance; minus the gradient of the energy
+    where the step began only if no edge has moved since, or no moment about one is unbalanced. Edges go the shortest way
+    through a step: time steps are of second order at most. `chain` makes the elements of a line of points. `length` `(2,)`
     [m], `curvature` `(2,)` and `natural_twist` [rad]: the natural shape. Shear stiffness does not count.
     Raises `ValueError` for stencils that do not fit and lengths that are not positive.
     Source: M. Bergou, M. Wardetzky, S. Robinson, B. Audoly, E. Grinspun, ACM Trans. Graph. 27 (2008) 63,
@@ -119,10 +123,14 @@ class ElasticRod(AbstractEnergyForceField):
         bending = 0.5 * jnp.sum(section.bending * bend**2)  # the mean of two edges
         return stored + (bending + section.torsion * turn**2) / (2 * l)
 
+    def element_at(self, *x: Array) -> "ElasticRod":
+        tangents, directors, twist = self._carried(x[0][1:] - x[0][:-1])
+        return eqx.tree_at(lambda r: (r.tangents, r.directors, r.carried_twist), self, (tangents, directors, twist))
+
     def element_update(self, x: Arrays, v: Arrays) -> dict[str, Array]:
         del v
-        tangents, directors, twist = self._carried(x[0][1:] - x[0][:-1])
-        return {"tangents": tangents, "directors": directors, "carried_twist": twist}
+        here = self.element_at(*x)
+        return {"tangents": here.tangents, "directors": here.directors, "carried_twist": here.carried_twist}
 
     def _carried(self, edges: Float[Array, "2 3"]) -> tuple[Array, Array, Scalar]:
         """Tangents, reference directors, and the twist between these from one edge to the next."""

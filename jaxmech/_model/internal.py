@@ -7,8 +7,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._forcefield.base import AbstractForceField, goes_along
 from .._runtime.argument_checks import check_instance, check_real
 from .._runtime.array_types import Array
+from .._runtime.precision import in_one_program
 from .._scene.internal import (
     InternalVariable,
     has_own_internal,
@@ -18,7 +20,8 @@ from .._scene.internal import (
     with_time_step,
     with_values,
 )
-from .._scene.parameter import as_array, check_range, is_concrete
+from .._scene.parameter import as_array, check_range, is_concrete, over_elements
+from .._scene.stencil import at_nodes
 
 Internal = dict[str, dict[str, Array]]  # by force field, and by the name of the variable
 
@@ -28,13 +31,21 @@ def has_memory(system: Any) -> bool:
     return any(remembers(field) for field in system.forces.values())
 
 
-def begins(system: Any, dtype: Any) -> Internal:
-    """The internal variables of a state at rest."""
-    return {
-        name: {key: variable.at_rest(dtype) for key, variable in internal_variables(field).items()}
-        for name, field in system.forces.items()
-        if remembers(field)
-    }
+def begins(system: Any, dtype: Any, *at: Mapping[str, Array]) -> Internal:
+    """The internal variables of a state at rest, `at` these positions and velocities of main states."""
+    found = {}
+    for name, field in system.forces.items():
+        if remembers(field):
+            found[name] = {key: variable.at_rest(dtype) for key, variable in internal_variables(field).items()}
+            if goes_along(field) and all(s.state in system.main_states for s in field.on):
+                found[name] = _gone_along(with_values(field, found[name]), *(at_nodes(field.on, fields) for fields in at))
+    return found
+
+
+@in_one_program
+def _gone_along(field: AbstractForceField, x: Any, v: Any) -> dict[str, Array]:
+    """With the axes of its first positions: else a first step would carry them past these, from where they are by nature."""
+    return over_elements(field, field.on, lambda c, x, v: c.element_update(x, v), x, v)
 
 
 def with_internal(system: Any, state: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import equinox as eqx
 
-from .._forcefield.base import AbstractEnergyForceField, has_own_stiffness
+from .._forcefield.base import AbstractEnergyForceField, goes_along, has_own_stiffness
 from .number_checks import feels_gravity
 from .system import System
 
@@ -27,6 +27,14 @@ def has_dead_torques(system: System) -> bool:
         if not (isinstance(field, AbstractEnergyForceField) or has_own_stiffness(field))
     ]
     return not all(system.dofs[stencil.state].is_vector_space for field in plain for stencil in field.on)
+
+
+def has_fixed_axes(system: System) -> bool:
+    """Whether the directions in which derivatives are taken are the same everywhere: no frame turns, and no axes go along.
+
+    Only then is the derivative of the force from place to place the matrix that is symmetric. Static."""
+    turning = any(goes_along(field) for field in system.force_fields.values())
+    return not turning and all(system.dofs[s].is_vector_space for s in system.main_states)
 
 
 def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:

@@ -168,7 +168,7 @@ class System(eqx.Module):
             raise ValueError(f"at_rest: time must be one number of seconds, got shape {time.shape}.")
         dtype = jnp.result_type(*arrays.values()) if arrays else jnp.result_type(float)
         time = as_data(np.asarray(time), dtype) if is_concrete(time) else time.astype(dtype)
-        return State(arrays, velocity, time, begins(self, dtype))
+        return State(arrays, velocity, time, begins(self, dtype, arrays, velocity))
 
 
 def force_field(system: System, name: str) -> AbstractForceField:

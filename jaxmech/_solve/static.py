@@ -21,6 +21,7 @@ from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
 from .._model.internal import Internal, has_memory, in_step
 from .._model.lever import coordinate_size
+from .._model.subsystem import has_fixed_axes
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_flags, check_instance, real_array
@@ -104,8 +105,7 @@ class StaticEquilibrium(AbstractEquilibrium):
         return _given(self.system, self.state(u))
 
     def is_exact(self) -> bool:
-        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
-        return charts and self.linear_system.is_exact(self.system)
+        return has_fixed_axes(self.system) and self.linear_system.is_exact(self.system)
 
     def is_inertial(self) -> bool:
         return False

@@ -6,6 +6,7 @@ import equinox as eqx
 import lineax as lx
 
 from ..._model.dynamics import Fields
+from ..._model.subsystem import has_fixed_axes
 from ..._model.system import State
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -52,8 +53,7 @@ class EulerStage(AbstractWholeStage):
         return A if self.damping is None else _plus(A, self.setting.h, self.damping)
 
     def is_exact(self) -> bool:
-        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
-        return charts and not self.setting.varying and self.linear_system.is_exact(self.system)
+        return has_fixed_axes(self.system) and not self.setting.varying and self.linear_system.is_exact(self.system)
 
 
 def _plus(A: Any, factor: Array, C: Any) -> Any:

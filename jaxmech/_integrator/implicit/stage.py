@@ -20,7 +20,7 @@ from ..._model.inertia import varying_masses
 from ..._model.internal import in_step
 from ..._model.lever import coordinate_size
 from ..._model.multiplier_rows import relaxed, relaxed_over, relaxed_values, row_numbers, with_soft_multipliers, work_of_rows
-from ..._model.subsystem import has_direct_masses, weightless, with_only
+from ..._model.subsystem import has_direct_masses, has_fixed_axes, weightless, with_only
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -238,10 +238,9 @@ class AbstractStage(AbstractEquilibrium):
         return given(self.system, self.setting.start, self.setting.h)
 
     def is_exact(self) -> bool:
-        charts = all(self.system.dofs[s].is_vector_space for s in self.system.main_states)
         # At the end of a step with prescribed motions, velocities there are the rates of those, and no unknowns.
         plain = not self.setting.varying and not self.damped and not has_prescribed_motion(self.system) and not self.closes
-        return charts and plain and self.linear_system.is_exact(self.system)
+        return has_fixed_axes(self.system) and plain and self.linear_system.is_exact(self.system)
 
     def rounding(self, u: Fields) -> Fields:
         # A velocity is known to the rounding of the positions it is a difference of.
