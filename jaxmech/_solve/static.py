@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
+from .._forcefield.base import goes_along
 from .._linear_solver.base.derivative import mark_failure
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import check_topology
@@ -106,6 +107,10 @@ class StaticEquilibrium(AbstractEquilibrium):
 
     def is_exact(self) -> bool:
         return has_fixed_axes(self.system) and self.linear_system.is_exact(self.system)
+
+    def has_dead_torques(self) -> bool:
+        # Of axes that go along too: a moment about an edge that something else balances. In time steps mass outweighs it.
+        return super().has_dead_torques() or any(goes_along(field) for field in self.system.force_fields.values())
 
     def is_inertial(self) -> bool:
         return False

@@ -181,6 +181,36 @@ def test_a_toggle_snaps():
     assert loads[6] < max(loads[:6]) < loads[-1]  # back a little, and then it stretches
 
 
+@pytest.mark.slow
+def test_a_rod_whose_end_is_turned_about_itself_and_pulled():
+    """The angle of the last edge takes a moment about it, wherever it points: no potential has that."""
+    n, torque, force = 24, 0.8, np.array([0.0, 0.5, 1.0])
+    section = jm.force.Section(axial=1e4, shear=[1e4, 1e4], torsion=1.0, bending=[1.0, 2.0])
+    along = np.concatenate([[-1e-4], np.linspace(0.0, 1.0, n + 1), [1.0 + 1e-4]])  # short edges: clamped, turned
+    points = np.outer(along, [1.0, 0.0, 0.0])
+    scene = jm.System(
+        {"x": jm.Vec3(), "angle": jm.Vec1()},
+        forces={
+            "rod": jm.force.ElasticRod.chain("x", "angle", points, section, normal=[0.0, 1.0, 0.0]),
+            "torque": jm.force.ConstantForce(("angle", [n + 1]), [torque]),
+            "pull": jm.force.ConstantForce(("x", [n + 1]), force),
+        },
+        constraints={"clamp": jm.constraint.Fixed(("x", [0, 1])), "turned": jm.constraint.Fixed(("angle", [0]))},
+    )
+    start = scene.at_rest({"x": points, "angle": np.zeros((n + 2, 1))})
+    once, by_steps = (jm.static_solve(scene, start, load_steps=steps) for steps in (1, 6))
+    np.testing.assert_allclose(once.position["x"], by_steps.position["x"], atol=1e-6)
+    assert once.info.iterations <= 10  # by the tangent without the moment 18
+
+    frame = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+    def end(moment):
+        return shot(section, frame, np.zeros(3), 1.0, force, moment)
+
+    moment = solved(lambda m: end(m)[12:] - torque * end(m)[3:12].reshape(3, 3)[:, 0], np.array([torque, -1.0, 0.5]))
+    np.testing.assert_allclose(once.position["x"][n + 1], end(moment)[:3], atol=SHOT)
+
+
 def twisted_points():
     """Two edges of points that are bent, twisted and in motion, the first of them clamped: the other is free to turn."""
     points = np.array([[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [1.0, 0.1, -0.05]])
