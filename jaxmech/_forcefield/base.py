@@ -155,8 +155,9 @@ class AbstractEnergyForceField(AbstractForceField):
     def element_at(self, *x: Array) -> Self:
         """The element of which derivatives at `x` are taken, itself unless overridden.
 
-        For a law whose axes go along with the nodes (a rod's, which do not turn about it): with those carried to `x`, as
-        `element_update` carries them once a step is accepted. Held there, a virtual displacement turns nothing by itself.
+        For a law that remembers nothing but axes, which go along with the nodes (a rod's, which do not turn about it): with
+        these carried to `x`, as `element_update` carries them once a step is accepted. Held there, a virtual displacement
+        turns nothing by itself.
         """
         del x
         return self

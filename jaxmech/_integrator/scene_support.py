@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .._forcefield.base import goes_along
 from .._model.system import System
 from .._scene.internal import knows_time_step, remembers
 
@@ -19,7 +20,8 @@ def check_takes(
     """Raise `ValueError` for what a scheme does not take.
 
     `multipliers`: constraints with multipliers, which have no mass, and hold at the end of a step or not at all. `mixed`:
-    force fields with some, such as pressures. `memory`: laws with internal variables. `rates`: laws that know the time step.
+    force fields with some, such as pressures. `memory`: laws with internal variables, but axes that go along. `rates`: laws
+    that know the time step.
     `instead`: what to do then, unless it is to take a scheme that does.
     """
     if system.multiplier_states and not multipliers:
@@ -31,8 +33,12 @@ def check_takes(
         advice = instead or "take ImplicitEuler"
         raise ValueError(f"{who} takes no force fields with multipliers, and the scene has {of_fields}: {advice}.")
     instead = instead or "take an implicit scheme other than EnergyMomentum"
-    _refuse(who, system, memory, remembers, "remember what they went through", instead)
+    _refuse(who, system, memory, _has_history, "remember what they went through", instead)
     _refuse(who, system, rates, knows_time_step, "know the time step", instead)
+
+
+def _has_history(field: Any) -> bool:
+    return remembers(field) and not goes_along(field)
 
 
 def _refuse(who: str, system: System, taken: bool, has: Any, what: str, instead: str) -> None:

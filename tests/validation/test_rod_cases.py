@@ -23,6 +23,7 @@ import jaxmech as jm
 jax.config.update("jax_enable_x64", True)
 PUBLISHED = 1e-2  # of 8 straight elements, of the length
 SHOT = 1e-3  # what our few elements leave, of the length
+CONSERVED = 1e-10  # of the energy, where a scheme promises it
 ORDER = 0.1  # how far from theory a measured order may be
 
 
@@ -239,12 +240,13 @@ def test_forces_and_moments_of_a_rod_balance():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["RK4", "VelocityVerlet", "Newmark", "BDF"])
+@pytest.mark.parametrize("name", ["RK4", "VelocityVerlet", "Newmark", "BDF", "EnergyMomentum"])
 def test_time_steps_of_a_rod_are_of_second_order(name):
     """An edge that moves, and a moment about it that only inertia balances."""
     scene, start = twisted_points()
     kind = getattr(jm.integrator, name)
-    scheme = kind(jm.MatrixLinearSystem.build(scene, start)) if name in ("Newmark", "BDF") else kind()
+    implicit = name in ("Newmark", "BDF", "EnergyMomentum")
+    scheme = kind(jm.MatrixLinearSystem.build(scene, start)) if implicit else kind()
 
     def end(steps):
         last = jm.simulate(scene, start, scheme, 0.4 / steps, steps, save_every=steps).last
@@ -253,3 +255,15 @@ def test_time_steps_of_a_rod_are_of_second_order(name):
     first, second, third = (end(n) for n in (256, 512, 1024))
     order = np.log2(np.linalg.norm(first - second) / np.linalg.norm(second - third))
     np.testing.assert_allclose(order, 2.0, atol=ORDER)
+
+
+@pytest.mark.slow
+def test_a_rod_keeps_its_energy():
+    """By the scheme that keeps it; its axes take no part, which a step leaves where it found them."""
+    scene, start = twisted_points()
+    scheme = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(scene, start), newton=True, rtol=1e-12)
+    run = jm.simulate(scene, start, scheme, 0.01, 100, save_every=20)
+    energies = [jm.integrator.energies(scene, jax.tree.map(lambda a, i=i: a[i], run.state)) for i in range(6)]
+    total = [e.total for e in energies]
+    assert np.ptp([e.kinetic for e in energies]) > 0.1
+    np.testing.assert_allclose(total, total[0], rtol=CONSERVED)

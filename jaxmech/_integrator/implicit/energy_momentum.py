@@ -80,7 +80,7 @@ class EnergyMomentum(AbstractImplicitScheme):
 
     order = 2
     settles_velocities = False  # which would take energy
-    takes_memory = False  # the energy of a step of a law with memory is not what is stored
+    takes_memory = False  # the energy of a step of a law with memory is not what is stored, unless that is of axes
 
     @property
     def acts_after(self) -> float:
