@@ -409,6 +409,26 @@ def test_a_driven_four_bar_linkage_closes():
 
 
 @pytest.mark.slow
+def test_a_reeled_rod_is_as_long_as_it_shall_be_at_the_end_of_a_step():
+    """`EnergyMomentum` held it to its length in the middle of it. `angle = L / m integral dt / r^2`, `r = 1 + t / 2`."""
+    winch = jm.constraint.Follow(jm.constraint.Distance((("p", [0]), ("p", [1])), None, 1.0), [[0.0], [0.5]], [0.0, 1.0])
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+        constraints={"winch": winch, "nail": jm.constraint.Fixed(("p", [0]))},
+    )
+    state = system.at_rest({"p": [[0.0, 0.0], [1.0, 0.0]]})
+    state = eqx.tree_at(lambda s: s.velocity["p"], state, jnp.array([[0.0, 0.0], [0.5, 2.0]]))
+    scheme, errors = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(system, state), newton=True, rtol=1e-10), []
+    for steps in (20, 40):
+        end = jm.simulate(system, state, scheme, 0.6 / steps, steps, save_every=steps).last
+        assert off(system, end)["winch"] < HELD
+        (x, y), v = np.asarray(end.position["p"][1]), np.asarray(end.velocity["p"][1])
+        errors.append(np.abs([np.arctan2(y, x) - 4 * (1 - 1 / 1.3), v @ [x, y] / 1.3 - 0.5, x * v[1] - y * v[0] - 2.0]))
+    assert np.all(errors[1] < np.maximum(0.3 * errors[0], HELD)) and np.all(errors[1] < 1e-3)
+
+
+@pytest.mark.slow
 def test_a_cavity_is_as_stiff_as_its_pressure():
     """Volume controlled and pressure controlled are one another's inverse, with equal derivatives."""
     mesh = jm.mesh.box_mesh(cells=(2, 1, 1), size=(2.0, 1.0, 1.0))

@@ -551,7 +551,7 @@ def test_adaptive_steps_take_along_what_control_moves(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["Midpoint", "Newmark", "BDF2"])
+@pytest.mark.parametrize("name", ["Midpoint", "Newmark", "BDF2", "EnergyMomentum"])
 def test_a_rod_whose_length_is_controlled_takes_its_mass_along(name):
     system, state, control = reeled_out()
     scheme, off = made(name, system, state, newton=True, rtol=1e-8), []

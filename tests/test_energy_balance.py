@@ -292,3 +292,32 @@ def test_energies_by_component():
     np.testing.assert_allclose(found.total, both, rtol=1e-12)
     assert set(found.potential) == set(made_scene.system.forces) and set(found.weight) == set(made_scene.system.masses)
     assert float(jnp.abs(found.potential["drag"])) == 0.0
+
+
+@pytest.mark.slow
+def test_impulses_of_constraints_that_move_do_work():
+    """A mass on a rod that is reeled out from a nail that is shaken: what puts its velocity along the rod at the end of a
+    step is work of both, and was booked to the scheme, to first order."""
+    winch = jm.constraint.Follow(jm.constraint.Distance((("p", [0]), ("p", [1])), length=1.0), [[0.0], [0.5]], [0.0, 1.0])
+    shaken = jm.constraint.PrescribedAcceleration(
+        ("p", [0]), [[0.0, 0.0]], [[3.0, -4.0], [6.0, 2.0]], [0.0, 0.5], start_velocity=[0.2, 0.1]
+    )
+    system = jm.System(
+        {"p": jm.Vec2()},
+        masses={"mass": jm.mass.UniformMass(("p", [0, 1]), 2.0)},
+        constraints={"winch": winch, "hand": shaken},
+        gravity=[0.0, -9.81],
+    )
+    begin = eqx.tree_at(
+        lambda s: s.velocity["p"],
+        system.at_rest({"p": [[0.0, 0.0], [0.6, -0.8]]}),
+        jnp.array([[0.2, 0.1], [0.2 + 0.5 * 0.6 + 1.6, 0.1 - 0.5 * 0.8 + 1.2]]),
+    )
+    taken = []
+    for steps in (10, 20):
+        found = balance_of(system, begin, "Midpoint", dt=0.3 / steps, steps=steps)
+        for b in found:
+            check(b)
+        taken.append(sum(b.scheme for b in found))
+    worked = sum(abs(b.motion) + abs(np.sum(b.rows["winch"])) for b in found)
+    assert abs(taken[1]) < 0.3 * abs(taken[0]) < 0.01 * worked

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scenes
+from multiplier_scenes import rod
 from scheme_scenes import EXPLICIT, IMPLICIT, KINDS, SCENES, made, numbers, spring
 from tolerances import ROUND_OFF
 
@@ -88,6 +89,18 @@ def test_every_scheme_is_of_its_order(name, newton, scene):
 )
 def test_some_more_schemes_are_of_their_order(name, newton, scene):
     check_order(name, newton, scene)
+
+
+@pytest.mark.slow
+def test_third_order_from_multipliers_that_nobody_knows():
+    """A mass that turns on a rod, whose tension a motion begins with as nil: what that lacks is of second order."""
+    system, state = rod()
+    turning = np.asarray(state.position["p"]) @ np.array([[0.0, 3.0], [-3.0, 0.0]])
+    end = run("BDF3", (system, eqx.tree_at(lambda s: s.velocity["p"], state, jnp.asarray(turning))), False, 0.4)
+    found = [end(jnp.asarray(n)) for n in (64, 128, 256)]
+    first, second = (np.asarray(a - b) for (a, _), (b, _) in itertools.pairwise(found))
+    assert all(ok for _, ok in found)
+    assert abs(np.log2(np.linalg.norm(first) / np.linalg.norm(second)) - 3) < ORDER
 
 
 @pytest.mark.slow_cases("Newmark", "GeneralizedAlpha")

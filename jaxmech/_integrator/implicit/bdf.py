@@ -15,7 +15,7 @@ from ..._runtime.array_types import Array
 from ..displaced import combined, displacements
 from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import EndStage, Moments
-from .newmark import first_acceleration
+from .newmark import first_acceleration, first_settled
 from .stage import AbstractStage, Setting, extrapolated, rated
 from .trapezoid import rate_of_start
 
@@ -28,7 +28,8 @@ class History(eqx.Module):
     time: Array  # (k,) [s]
     known: Array  # how many of them are
     acceleration: Fields | None  # where masses vary: what one linear solve starts from
-    first: Any  # what came of the first of these, a member of `RESULTS`
+    multipliers: Fields | None  # that belong to the first state, which the forces there are to have for third order
+    first: Any  # what came of the first of both, a member of `RESULTS`
 
 
 class BDF(AbstractImplicitScheme):
@@ -36,7 +37,8 @@ class BDF(AbstractImplicitScheme):
 
     Order 1 is implicit Euler, 2 damps all that it does not resolve, 3 is not quite stable on the imaginary axis (up to 86
     degrees) and so no choice for undamped vibrations. Steps may differ: the coefficients are those of the polynomial through
-    the times. The first steps are of the trapezoidal rule, whose error keeps the order. The carry holds the states before.
+    the times. The first steps are of the trapezoidal rule, whose error keeps the order; with order 3
+    from the multipliers that belong to the start, whatever it has. The carry holds the states before.
     Positions of frames are combined in the chart of the start, momenta as vectors of the world.
     `newton=False`: one linear solve; the options are those of `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
@@ -67,16 +69,21 @@ class BDF(AbstractImplicitScheme):
     def memory(self, system: System, state: State) -> History:
         count = self.order - 1
         past = jnp.broadcast_to(state.time, (count,))
-        remembered, why = super().memory(system, state), None
-        if remembered is not None:
+        remembered, multipliers, why = super().memory(system, state), None, None
+        if self.order > 2 and system.multiplier_states:
+            a, settled, why = first_settled(self, system, state)
+            remembered = None if remembered is None else a
+            multipliers = {s: settled.position[s] for s in system.multiplier_states}
+        elif remembered is not None:
             remembered, why = first_acceleration(self, system, state)
         x, v = dict(state.position), dict(state.velocity)
-        return History((x,) * count, (v,) * count, past, jnp.zeros((), jnp.int32), remembered, why)
+        return History((x,) * count, (v,) * count, past, jnp.zeros((), jnp.int32), remembered, multipliers, why)
 
     def begun(self, memory: History) -> Any:
         return memory.first
 
     def stage(self, setting: Setting, memory: History) -> EndStage:
+        setting = _as_it_began(setting, memory)
         start, h, count = setting.start, setting.h, self.order - 1
         begun = memory.known >= count
         # While states are missing, places before the start that are told apart: no formula takes them.
@@ -103,14 +110,23 @@ class BDF(AbstractImplicitScheme):
         return stage if not count else _started(stage, begun)
 
     def next_memory(self, setting: Setting, memory: History, stage: AbstractStage, u: Fields, end: State) -> History:
-        start, count = setting.start, self.order - 1
+        start, count = stage.setting.start, self.order - 1
         a = super().next_memory(setting, memory.acceleration, stage, u, end)
         if not count:
             return replace(memory, acceleration=a)
         x = (dict(start.position), *memory.position[:-1])
         v = (dict(setting.velocity), *memory.velocity[:-1])
         time = jnp.concatenate([start.time[None], memory.time[:-1]])
-        return History(x, v, time, jnp.minimum(memory.known + 1, count), a, memory.first)
+        return History(x, v, time, jnp.minimum(memory.known + 1, count), a, memory.multipliers, memory.first)
+
+
+def _as_it_began(setting: Setting, memory: History) -> Setting:
+    """The setting, in the first step with the multipliers that belong to its start: those of later ones do."""
+    if memory.multipliers is None:
+        return setting
+    x = setting.start.position
+    held = choose(memory.known == 0, memory.multipliers, {s: x[s] for s in memory.multipliers})
+    return replace(setting, start=replace(setting.start, position=x | held))
 
 
 def _started(stage: EndStage, begun: Array) -> EndStage:

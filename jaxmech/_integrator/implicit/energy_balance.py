@@ -37,6 +37,7 @@ from .free_motion import FreeMotion
 from .implicit_scheme import AbstractImplicitScheme, Record, solve_of
 from .scheme_carry import joined_carry, prepared_for
 from .settled import settled_acceleration
+from .settled_work import work_of_settling
 from .stage import AbstractStage, Setting, varying_part
 
 
@@ -178,7 +179,11 @@ def _balanced(scheme: AbstractImplicitScheme, system: System, state: State, memo
     setting = scheme.setting(system, state, h)
     *moved, record = scheme.recorded_move(setting, memory, solve_of(scheme))
     end, memory, info = scheme.settled(system, *moved)
-    return end, memory, info, _balance(scheme, system, setting, record, end, _displacement(system, state, end))
+    settling = None
+    if scheme.settles and scheme.settles_velocities and system.multiplier_states:
+        settling = work_of_settling(scheme, system, moved[0], end)
+    d = _displacement(system, state, end)
+    return end, memory, info, _balance(scheme, system, setting, record, end, d, settling=settling)
 
 
 @compiled
@@ -207,14 +212,20 @@ def _balance(
     d: Fields,
     contacts: dict[str, Array] | None = None,
     push: Fields | None = None,
+    settling: tuple[dict[str, Array], Fields] | None = None,
 ) -> EnergyBalance:
-    """That of a step along `d`, and of `contacts`, whose force is `push` [N], where there are some."""
+    """That of a step along `d`, and of `contacts`, whose force is `push` [N], where there are some; `settling`: the work
+    and the impulse by which velocities are put along constraints."""
     before, after = energies(system, setting.at_start), energies(system, end)
     points, contacts = _points(scheme, system, setting, record, end), contacts or {}
     pushed = [] if push is None else [push]
     loads, damping = _works(points, d)
-    rows = _work_of_rows(points, d)
-    motion = _work_of_motions(setting, points, pushed, end, d)
+    rows, others = _work_of_rows(points, d), pushed
+    if settling is not None:
+        works, impulse = settling
+        rows = {name: work + works[name] for name, work in rows.items()}
+        others = [*pushed, combined((1 / setting.h, impulse))]
+    motion = _work_of_motions(setting, points, others, end, d)
     left = combined(*((1.0, f) for f in (_left(scheme, record), *pushed)))
     defect = -dot(project(system, left), d)
     parts = *loads.values(), *(jnp.sum(a) for a in (*rows.values(), *contacts.values()))
@@ -292,7 +303,7 @@ def _work_of_rows(points: list[_Point], d: Fields) -> dict[str, Array]:
 
 def _work_of_motions(setting: Setting, points: list[_Point], pushed: list[Fields], end: State, d: Fields) -> Scalar:
     """The work along `d` of what holds nodes to their motions: the rate of their momentum less the other forces, of which
-    those of contacts are given.
+    those of contacts, and of what puts velocities along constraints, are given.
 
     Of the whole step, so that an impulse where a motion jumps is in it.
     """

@@ -1,5 +1,6 @@
 """An energy-momentum scheme: the midpoint rule with a discrete gradient."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -139,10 +140,12 @@ class GradientStage(AbstractMidpointStage):
         return False
 
     def closed(self, u: Fields, force: Fields) -> Fields:
-        """What gives does so by the mean of what its equation is off by, whose work is that of a spring."""
+        """What gives does so by the mean of what its equation is off by, whose work is that of a spring; at either end an
+        equation that follows the time is that of then."""
         held, at, C = equations(self.system), self.state(u), row_numbers(self.system, self.setting.start).compliance
         before, after = (
-            total_force(held, _elsewhere(held, x, at)) for x in (self.setting.start.position, self.end(u).position)
+            total_force(held, replace(_elsewhere(held, s.position, at), time=s.time))
+            for s in (self.setting.start, self.end(u))
         )
         return force | {s: 0.5 * (after[s] + jnp.where(c > 0, before[s], 0.0)) for s, c in C.items()}
 

@@ -135,11 +135,18 @@ class Newmark(AbstractAccelerationScheme):
 def first_acceleration(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple[Fields, Any]:
     """`M^-1 P (f + inertial - C v)`, constraints with multipliers holding, and what came of it, a member of `RESULTS`."""
     if system.multiplier_states:
-        a, _, said = settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")
-        return a, _undetermined(reason(said))
+        a, _, why = first_settled(scheme, system, state)
+        return a, why
     rate, driven = _rate(scheme, system, state, partial(scheme.linear_system.momentum, system, state))
     a, why = _free_acceleration(scheme, system, state, project(system, rate))
     return a if driven is None else combined((1.0, a), (1.0, driven)), why
+
+
+def first_settled(scheme: AbstractImplicitScheme, system: System, state: State) -> tuple[Fields, State, Any]:
+    """The acceleration while constraints with multipliers hold, the state with the multipliers that belong to it, and what
+    came of it, a member of `RESULTS`."""
+    a, state, said = settled_acceleration(system, scheme.linear_system, state, scheme.rayleigh, scheme.solver, "")
+    return a, state, _undetermined(reason(said))
 
 
 def _undetermined(why: Any) -> Any:
