@@ -427,6 +427,19 @@ def test_derivatives_of_a_run_that_failed_raise(kind):
     assert np.isnan(jax.jit(jax.grad(lambda g: end(g, throw=False)))(jnp.asarray(bad)))
 
 
+def test_rates_of_a_run_that_failed_raise_as_it_does():
+    """Outside of `jit`: the error was one of JAX's, of the derivative."""
+    system, state = ball()
+
+    def end(g):
+        scene = eqx.tree_at(lambda s: s.gravity, system, -g[None])
+        run = jm.simulate_adaptive(scene, state, jm.integrator.VelocityVerlet(), [1.0], rtol=1e-6, atol=1e-6, max_steps=2)
+        return run.last.position["ball"][0, 0]
+
+    with pytest.raises(jm.FailedComputation, match="simulate_adaptive, step 1: "):
+        jax.jvp(end, (jnp.asarray(G),), (jnp.ones(()),))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "reached"), [(1, [False, False]), (40, [True, False])])
 def test_what_a_run_that_failed_did_not_come_to_has_no_derivatives(steps, reached):
