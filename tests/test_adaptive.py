@@ -383,6 +383,41 @@ def test_central_differences_take_the_steps_of_verlet(options):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("of", ["force", "mass", "place"])
+def test_central_differences_take_the_steps_of_verlet_under_control(of):
+    """Their velocities lag by half a step there too: it took seven times as many steps. Also where what is kept of masses,
+    or where a hand leads the spring, is controlled."""
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={
+            "spring": jm.force.Springs((("p", [0]), ("p", [1])), 4.0, 0.0),
+            "pull": jm.force.ConstantForce(("p", [1]), [0.0]),
+        },
+        masses={"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
+        constraints={"hand": jm.constraint.PrescribedMotion(("p", [0]), [[0.0]], times=[0.0], displacements=[[0.0]])},
+    )
+    state = system.at_rest({"p": [[0.0], [1.0]]})
+    control = {
+        "force": lambda t, state, p: {"pull": {"force": 20 * jnp.sin(10 * t)[None]}},
+        "mass": lambda t, state, p: {"m": {"mass": 1.0 + 0.5 * jnp.sin(3 * t)}},
+        "place": lambda t, state, p: {"hand": {"displacements": 0.3 * (1 - jnp.cos(3 * t))[None, None]}},
+    }[of]
+
+    allowed, less = (1e-2, 1e-2) if of == "place" else (1e-4, 1e-6)  # a hand has the mean rate of a step, of first order
+
+    def run(scheme, allowed):
+        return jm.simulate_adaptive(
+            system, state, scheme, [1.5], rtol=allowed, atol=allowed, max_steps=900, control=control, throw=False
+        )
+
+    verlet, ours = run(jm.integrator.VelocityVerlet(), allowed), run(jm.integrator.CentralDifference(), allowed)
+    exact = run(jm.integrator.VelocityVerlet(), less)
+    assert ours.result == jm.RESULTS.successful and int(ours.info.accepted) < 1.5 * int(verlet.info.accepted)
+    np.testing.assert_allclose(ours.last.position["p"], exact.last.position["p"], rtol=0, atol=1e-3)
+    np.testing.assert_allclose(ours.last.velocity["p"], exact.last.velocity["p"], rtol=0, atol=5e-3)
+
+
+@pytest.mark.slow
 def test_few_steps_are_rejected():
     """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
 
@@ -425,6 +460,19 @@ def test_derivatives_of_a_run_that_failed_raise(kind):
         with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="the derivative of simulate_adaptive"):
             jax.block_until_ready(jax.jit(slope)(jnp.asarray(bad)))
     assert np.isnan(jax.jit(jax.grad(lambda g: end(g, throw=False)))(jnp.asarray(bad)))
+
+
+def test_rates_of_a_run_that_failed_raise_as_it_does():
+    """Outside of `jit`: the error was one of JAX's, of the derivative."""
+    system, state = ball()
+
+    def end(g):
+        scene = eqx.tree_at(lambda s: s.gravity, system, -g[None])
+        run = jm.simulate_adaptive(scene, state, jm.integrator.VelocityVerlet(), [1.0], rtol=1e-6, atol=1e-6, max_steps=2)
+        return run.last.position["ball"][0, 0]
+
+    with pytest.raises(jm.FailedComputation, match="simulate_adaptive, step 1: "):
+        jax.jvp(end, (jnp.asarray(G),), (jnp.ones(()),))
 
 
 @pytest.mark.slow
@@ -506,6 +554,89 @@ def test_events_of_one_instant_all_happen_however_they_are_listed(listed, happen
     after = {"bwk": speed + 1.0, "kbw": speed - 1.0, "be": -speed}[listed]
     np.testing.assert_allclose(run.last.velocity["ball"][0, 0], after - G * (run.last.time - fall), atol=EXACT)
     assert bool(run.reached[-1]) == ("e" not in listed)
+
+
+def glider(speed=1.0):
+    """A point that is at -1 m, and after a second of 1 m/s at zero, to the bit."""
+    scene = jm.System({"ball": jm.Vec1()}, masses={"m": jm.mass.UniformMass(("ball", [0]), 1.0)})
+    state = scene.at_rest({"ball": [[-1.0]]})
+    return scene, eqx.tree_at(lambda s: s.velocity["ball"], state, jnp.reshape(speed, (1, 1)))
+
+
+def glides(scene, state, times, events, **options):
+    allowed = {"rtol": 1e-3, "atol": 1e-3, "dt0": 0.25, "max_steps": 40, "max_events": 4} | options
+    return jm.simulate_adaptive(scene, state, jm.integrator.VelocityVerlet(), times, events=events, **allowed)
+
+
+def at_zero(**what):
+    return jm.integrator.Event(height, **what)
+
+
+def at_one_second(**what):
+    return jm.integrator.Event(lambda system, state: state.time - 1.0, **what)
+
+
+TURN = Bounce(jnp.array(1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("events", "happened"),
+    [
+        ([at_one_second()], [0]),
+        ([at_zero(direction=1, terminal=True)], [0]),
+        ([at_zero(direction=-1)], []),
+        ([at_zero(apply=TURN), at_zero(), at_one_second(direction=1)], [1, 2, 0]),
+    ],
+    ids=["by time", "the end", "the other way", "several"],
+)
+def test_what_is_zero_at_an_output_time_has_crossed_once(events, happened):
+    """It was no event, and none for a motion that went on from there: that begins at zero."""
+    scene, state = glider()
+    first = glides(scene, state, [1.0], events)
+    assert first.event.tolist() == happened + [-1] * (4 - len(happened)) and first.reached[-1]
+    np.testing.assert_array_equal(first.event_time[: len(happened)], 1.0)
+    ball = first.last.position["ball"], first.last.velocity["ball"]
+    assert ball == (0.0, -1.0 if events[0].apply else 1.0) and first.state.velocity["ball"] == ball[1]
+    second = glides(scene, first.last, [2.0], events)
+    assert second.event.tolist() == [-1] * 4
+    whole = glides(scene, state, [1.0, 2.0], events)
+    assert whole.event.tolist() == first.event.tolist() and bool(whole.reached[-1]) != events[0].terminal
+    np.testing.assert_array_equal(whole.position["ball"][0, 0, 0], 0.0)
+
+
+def test_a_function_that_rests_at_zero_crosses_when_it_comes_there_only():
+    """How far there is to go, and nothing then: each step after it began and ended at zero, and so would any other run."""
+    scene, state = glider()
+    left = jm.integrator.Event(lambda system, state: jnp.maximum(-height(system, state), 0.0))
+    run = glides(scene, state, [1.0, 1.5, 3.0], [left], dt_max=0.25)
+    assert run.event.tolist() == [0, -1, -1, -1] and run.event_time[0] == 1.0
+
+
+@pytest.mark.parametrize(("events", "happened"), [("tw", [1, 0]), ("wt", [0, 1]), ("ew", [1, 0])])
+def test_what_turns_or_ends_a_motion_is_watched_once(events, happened):
+    """A watcher of both directions saw what turned a motion twice, and it turned again, until events accumulated; listed
+    after an end it saw nothing."""
+    scene, state = glider()
+    kinds = {"t": at_zero(apply=TURN), "w": at_zero(), "e": at_zero(terminal=True)}
+    run = glides(scene, state, [2.0], [kinds[name] for name in events])
+    assert run.event.tolist() == happened + [-1, -1]
+    np.testing.assert_allclose(run.event_time[:2], 1.0, atol=ROUNDING)
+    np.testing.assert_allclose(run.last.position["ball"], -1.0 if "t" in events else 0.0, atol=ROUNDING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+def test_an_event_at_an_output_time_has_the_derivative_of_its_instant_and_the_state_that_of_the_time(mode):
+    """Of `x = -1 + v t`: of `1 / v`, twice, and of what is at 1 s and 1.5 s, the watchers being there or not."""
+
+    @jax.jit
+    def told(v):
+        run = glides(*glider(v), [1.0, 1.5], [at_zero(), at_zero(direction=1)], throw=False)
+        return jnp.concatenate([run.event_time[:2], run.position["ball"][:, 0, 0], run.last.position["ball"][0]])
+
+    np.testing.assert_allclose(told(1.0), [1.0, 1.0, 0.0, 0.5, 0.5], atol=ROUNDING)
+    np.testing.assert_allclose(mode(told)(1.0), [-1.0, -1.0, 1.0, 1.5, 1.5], rtol=1e-9)
 
 
 @pytest.mark.parametrize("function", [lambda x: x**3 - 0.1, lambda x: np.exp(-30 * x) - 0.9, lambda x: 0.3 - x])

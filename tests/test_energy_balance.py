@@ -56,6 +56,25 @@ def test_a_clamped_body_without_weight_keeps_its_energy():
     np.testing.assert_allclose(levels, levels[0], rtol=CLOSED)
 
 
+@pytest.mark.slow
+def test_what_moves_a_mass_gives_it_its_kinetic_energy():
+    """A hand at `0.3 t^3` that has a mass and leads a spring, in the steps of a scheme that takes nothing: the mean of its
+    velocities at both ends is not that over the step, and the scheme took what is between them."""
+    times = np.linspace(0.0, 1.0, 11)
+    rates = np.stack([0.9 * times**2, 0.0 * times], axis=1)
+    system = jm.System(
+        {"p": jm.Vec2()},
+        forces={"spring": jm.force.Springs((("p", [0]), ("p", [1])), 40.0, 1.0)},
+        masses={"m": jm.mass.UniformMass(("p", [0, 1]), 2.0)},
+        constraints={"hand": jm.constraint.PrescribedVelocity(("p", [0]), [[0.0, 0.0]], times=times, velocities=rates)},
+        gravity=[0.0, -9.81],
+    )
+    state = system.at_rest({"p": [[0.0, 0.0], [0.3, -1.0]]})
+    for b in balance_of(system, state, "EnergyMomentum", dt=0.04, steps=4):
+        check(b)
+        assert abs(b.scheme) < 1e-9 * b.after.kinetic and abs(b.motion) > 1e-5 * b.after.kinetic
+
+
 def test_implicit_euler_takes_what_theory_says():
     """`1/2 m (v1 - v0)^2 + 1/2 k (x1 - x0)^2` of an oscillator; a dead load and a drag do the work that they do."""
     k, m, c, f, h = 40.0, 2.0, 0.7, 3.0, 0.05
@@ -92,7 +111,7 @@ def test_a_prescribed_motion_does_work():
     )
     state = system.at_rest({"x": [[0.0], [1.0]]})
     first, second = balance_of(system, state, "Midpoint", dt=0.1, steps=2)
-    # From rest: half of `m v^2` is the mass', and the spring's is `k/2 u^2`.
+    # From rest: `m v^2 / 2` is the mass', and the spring's is `k/2 u^2`.
     np.testing.assert_allclose(second.motion, 0.5 * 30.0 * (0.4**2 - 0.2**2), rtol=1e-9)
     np.testing.assert_allclose(second.gained, second.motion, rtol=1e-9)
     assert first.motion > second.motion / 3

@@ -6,6 +6,7 @@ it pass is put in a scene, where `at_rest` and `build` must refuse it by name.
 """
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
@@ -573,3 +574,10 @@ def test_what_is_put_past_a_constructor_is_refused_by_name(wrong):
     changed = eqx.tree_at(lambda s: s.forces["pull"].force, system, wrong)
     with pytest.raises(TypeError, match="ConstantForce: force"):
         jm.total_force(changed, system.at_rest({"box": BOX.points}))
+
+
+def test_a_stack_of_states_is_told_of_vmap():
+    system, state = jm.System({"p": jm.Vec1()}), jm.System({"p": jm.Vec1()}).at_rest({"p": [[1.0]]})
+    for many in (jax.tree.map(lambda a: np.stack([a, a]), state), eqx.tree_at(lambda s: s.time, state, np.zeros(2))):
+        with pytest.raises(ValueError, match=r"take `jax\.vmap`"):
+            jm.energy(system, many)

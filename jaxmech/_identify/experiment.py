@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._integrator.trajectory.control import controlled
+from .._integrator.trajectory.controlled_numbers import controlled
 from .._model.system import State, System, check_inputs
 from .._runtime.argument_checks import check_callable, check_instance
 from .._runtime.array_types import Array, Float

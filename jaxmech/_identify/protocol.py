@@ -12,7 +12,8 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.time_step import check_time_step
-from .._integrator.trajectory.control import check_control, controlled
+from .._integrator.trajectory.control import check_control
+from .._integrator.trajectory.controlled_numbers import controlled
 from .._integrator.trajectory.simulate import simulate
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.matrix import MatrixLinearSystem

@@ -17,6 +17,7 @@ from .._scene.parameter import is_concrete
 from .internal import check_internal
 
 Rows = Mapping[str, int]
+_STACK = " Of several states at once take `jax.vmap`: this is called with one."
 
 
 def check_arrays(who: str, what: str, arrays: Any, system: Any, size: str, *, rows: Rows | None = None) -> None:
@@ -65,7 +66,8 @@ def check_state(who: str, system: Any, state: Any) -> None:
         raise TypeError(f"{who}: time of the state must be an array, as jnp.asarray(0.5), got {state.time!r}.")
     check_real(who, "time of the state", state.time)
     if state.time.ndim != 0:
-        raise ValueError(f"{who}: time of the state must be one number of seconds, got shape {state.time.shape}.")
+        stack = _STACK if state.time.ndim == 1 else ""
+        raise ValueError(f"{who}: time of the state must be one number of seconds, got shape {state.time.shape}.{stack}")
     _check_types(who, state)
     check_internal(who, system, state)
 
@@ -89,7 +91,9 @@ def _check_array(who: str, name: str, x: Any, size: int, rows: int | None) -> No
         raise TypeError(f"{who}: {name} must be numbers in an array, got {x!r:.80}.")
     check_real(who, name, x, finite=False)
     if x.ndim != 2 or x.shape[1] != size or rows not in (None, x.shape[0]):
-        raise ValueError(f"{who}: {name} has shape {x.shape}, expected ({'nodes' if rows is None else rows}, {size}).")
+        stack = _STACK if x.ndim > 2 and x.shape[-1] == size and rows in (None, x.shape[-2]) else ""
+        expected = f"({'nodes' if rows is None else rows}, {size})"
+        raise ValueError(f"{who}: {name} has shape {x.shape}, expected {expected}.{stack}")
 
 
 def check_values(name: str, dof: AbstractDof | None, x: np.ndarray) -> None:

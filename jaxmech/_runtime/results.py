@@ -238,3 +238,11 @@ def is_traced(tree: Any) -> bool:
     """Whether any leaf is being traced, so that its value cannot be looked at."""
     # Where operations are carried out at once there are no tracers: a look at all leaves takes a tenth of a small solve.
     return not is_carried_out() and any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def is_out_of_sight(tree: Any) -> bool:
+    """Whether nothing of what is computed of this can be looked at: traced, and not differentiated alone, where results
+    have values and only rates are traced."""
+    if is_carried_out():
+        return False
+    return is_traced([jax.lax.stop_gradient(leaf) for leaf in jax.tree.leaves(tree) if isinstance(leaf, Tracer)])

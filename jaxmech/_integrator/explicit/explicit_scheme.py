@@ -25,7 +25,7 @@ from ..._runtime.argument_checks import check_flags, check_instance
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.precision import compiled
-from ..._runtime.results import RESULTS, is_traced
+from ..._runtime.results import RESULTS, is_out_of_sight
 from ..._runtime.reverse_mode import kept
 from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended
@@ -127,7 +127,7 @@ class AbstractExplicitScheme(AbstractIntegrator):
             check_instance(who, "carry", carry, ExplicitCarry)
         h = jnp.asarray(dt, state.time.dtype)
         end, after, info, error = _step(self, system, state, carry, h, with_error)
-        if throw and is_traced((system, state, h)):
+        if throw and is_out_of_sight((system, state, h)):
             end = raise_in_derivatives(end, info.result, DERIVATIVE.format(who))
         if carry is not None:  # what stays is handed on as it came
             after = eqx.tree_at(lambda c: c.memory, carry, after, is_leaf=lambda a: a is None)

@@ -130,7 +130,8 @@ def step_with_balance(
     With the displacement `d` of the step, forces do the work `sum_i c_i f(x_i, v_i) . d`, at the states where the scheme
     evaluates them; of schemes of second order that do so near the end of a step (Newmark's kin, BDF), less their change over
     the step times how late that is: for Newmark the trapezoidal rule. So this work is of second order. What holds nodes to
-    their motions is the rate of their momentum less the other forces. What inertia takes beyond the kinetic energy gained,
+    their motions is the rate of their momentum, which gives their masses the kinetic energy that they gain, less the other
+    forces. What inertia takes beyond the kinetic energy gained,
     and conservative forces give beyond the potential energy lost, is dissipated by the scheme: of implicit Euler
     `1/2 (v1 - v0) M (v1 - v0)` and its like for springs, and what loads and motions do at the end of a step; with contact
     the energy of an impact too.
@@ -302,8 +303,9 @@ def _work_of_rows(points: list[_Point], d: Fields) -> dict[str, Array]:
 
 
 def _work_of_motions(setting: Setting, points: list[_Point], pushed: list[Fields], end: State, d: Fields) -> Scalar:
-    """The work along `d` of what holds nodes to their motions: the rate of their momentum less the other forces, of which
-    those of contacts, and of what puts velocities along constraints, are given.
+    """The work of what holds nodes to their motions: of the rate of their momentum, along the mean of the velocities at both
+    ends, which is what the kinetic energy of their masses gains; less that of the other forces along `d`, of which those of
+    contacts, and of what puts velocities along constraints, are given.
 
     Of the whole step, so that an impulse where a motion jumps is in it.
     """
@@ -311,9 +313,11 @@ def _work_of_motions(setting: Setting, points: list[_Point], pushed: list[Fields
     if not has_prescribed_motion(system):
         return jnp.zeros((), setting.h.dtype)
     p0, p1 = (momentum(system, s.position, s.velocity) for s in (start, end))
-    others = ((-point.share, _rate(point)) for point in points)
-    reaction = combined((1 / setting.h, p1), (-1 / setting.h, p0), *others, *((-1.0, f) for f in pushed))
-    return dot(reaction, d) - dot(project(system, reaction), d)
+    gained, others = combined((1.0, p1), (-1.0, p0)), ((point.share, _rate(point)) for point in points)
+    mean = {s: 0.5 * (v + end.velocity[s]) if s not in system.multiplier_states else d[s] for s, v in start.velocity.items()}
+    parts = (gained, mean), (combined(*others, *((1.0, f) for f in pushed)), d)
+    inertia, other = (dot(f, along) - dot(project(system, f), along) for f, along in parts)
+    return inertia - other
 
 
 def _rate(point: _Point) -> Fields:

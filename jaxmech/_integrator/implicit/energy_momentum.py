@@ -11,7 +11,7 @@ import numpy as np
 from ..._assembly.structure import is_energy_only
 from ..._forcefield.base import AbstractEnergyForceField
 from ..._linear_solver.base.outcome import reason
-from ..._linear_solver.base.vectors import alike, dot
+from ..._linear_solver.base.vectors import alike, choose, dot
 from ..._model.constraint_projection import has_prescribed_motion, project
 from ..._model.constraint_report import equations
 from ..._model.dynamics import (
@@ -45,6 +45,7 @@ _ROUNDED = 8  # units of rounding within which two values of an energy are the s
 # Of a motion that is rigid, `n` is rounding, and the defect too: shares of the squared motion, powers of the rounding unit,
 # from which `n` is told. Where constraints keep bodies rigid this is the rule; forces of stiff springs vary within less.
 _STRAINED, _RIGID = 1.5, 0.75
+_SHOWN = 1.25  # from this power of the rounding unit, of the kinetic energy, rounding of positions shows in velocities
 
 
 class EnergyMomentum(AbstractImplicitScheme):
@@ -100,13 +101,17 @@ class EnergyMomentum(AbstractImplicitScheme):
 
     def _calmed(self, stage: "GradientStage", u: Fields, end: State, info: StepInfo) -> tuple[State, StepInfo]:
         """The end, with velocities along its constraints if the step has taken back more than rounding: `v1 = 2 u - v0`
-        would go on across them, at twice the rate that took it back."""
+        would go on across them, at twice the rate that took it back. And if what is across is rounding alone, that of
+        positions over the step, which would add up from step to step: it takes no energy that could be told."""
+        off, rounding = stage.has_been_off(u, end), stage.energy_of_rounding(u)
 
         def settled() -> tuple[Fields, Any]:
             calm, said = settled_velocity(as_given(stage.system), stage.linear_system, end, self.solver, "")
-            return calm.velocity, reason(said)
+            across = stage.energy(combined((1.0, end.velocity), (-1.0, calm.velocity)))
+            return choose(off | (across <= rounding), calm.velocity, end.velocity), reason(said)
 
-        velocity, why = jax.lax.cond(stage.has_been_off(u, end), settled, lambda: (end.velocity, RESULTS.successful))
+        shows = rounding >= jnp.finfo(rounding.dtype).eps ** _SHOWN * stage.energy(end.velocity)
+        velocity, why = jax.lax.cond(off | shows, settled, lambda: (end.velocity, RESULTS.successful))
         why = RESULTS.where(info.result == RESULTS.successful, why, info.result)
         return eqx.tree_at(lambda s: s.velocity, end, velocity), eqx.tree_at(lambda i: i.result, info, why)
 
@@ -160,8 +165,15 @@ class GradientStage(AbstractMidpointStage):
         g, C = motion_of_rows(scene, start)[0], row_numbers(scene, start).compliance
         at = self.state(u).position
         work = sum(jnp.sum(jnp.abs(jnp.where(c > 0, 0.0, at[s] * g[s]))) for s, c in C.items())
-        moved = {s: 0.5 * self.weights[s] * v for s, v in end.velocity.items()}
-        return work > jnp.sqrt(jnp.finfo(self.setting.h.dtype).eps) * dot(moved, end.velocity)
+        return work > jnp.sqrt(jnp.finfo(self.setting.h.dtype).eps) * self.energy(end.velocity)
+
+    def energy(self, velocity: Fields) -> Scalar:
+        """The kinetic energy of a velocity, by the masses of nodes [J]."""
+        return 0.5 * dot({s: w * velocity[s] for s, w in self.weights.items()}, velocity)
+
+    def energy_of_rounding(self, u: Fields) -> Scalar:
+        """That of what rounding of positions makes of velocities [J]."""
+        return self.energy(combined((_ROUNDED * jnp.finfo(self.setting.h.dtype).eps, self.rounding(u))))
 
     def correction(self, u: Fields, at: State, force: Fields) -> Fields:
         """`c W n` [N], of the force of `acting`; nil where nothing moves."""

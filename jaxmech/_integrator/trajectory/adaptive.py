@@ -19,7 +19,7 @@ from ..._runtime.argument_checks import check_counts, check_flags, check_instanc
 from ..._runtime.array_types import Array
 from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled
-from ..._runtime.results import is_traced
+from ..._runtime.results import is_out_of_sight
 from ..._scene.parameter import is_concrete
 from ..base import AbstractIntegrator
 from ..time_step import check_time_step
@@ -170,7 +170,7 @@ def simulate_adaptive(
     if restart_file is None:
         if restart_every is not None:
             raise ValueError(f"{who}: restart_every is of no use without a restart_file.")
-        raises = throw and is_traced((inputs, options))
+        raises = throw and is_out_of_sight((inputs, options))
         trajectory = _run(inputs, options, observe is None, DERIVATIVE.format(who) if raises else "")
     else:
         trajectory = _with_restart(restart_file, restart_every, inputs, options, observe is None)

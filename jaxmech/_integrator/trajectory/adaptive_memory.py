@@ -231,6 +231,7 @@ class Progress(eqx.Module):
     bracket: Bracket
     searching: Array  # whether an event is looked for
     due: Array  # which events are still to come, of the instant of the last one
+    fired: Array  # which have come then
     frame: Array  # the next one
     count: Array  # of events
     turns: Array

@@ -128,16 +128,18 @@ def _step(
 ) -> tuple[tuple[State, Any], Array]:
     """The step of a turn, and when it ended; the state as it was where the turn was not `active`."""
     (state, carry), (active, h, lands, time, event) = at, turn
-    lands = lands & (event < 0)
-    h = jnp.where(active & lands, time - state.time, h)
-    if inputs.events:
-        h = _at_event(inputs, options, kept, at, h, event)
-    end, new, _, _ = inputs.step(options, state, kept.whole(carry), h)
-    time = jnp.where(lands, time, end.time)
-    end = eqx.tree_at(lambda s: s.time, end, time)
+    until = instant = _at_event(inputs, options, kept, at, h, event) if inputs.events else h
+    if inputs.events:  # a motion that goes on as it was is at an output time when that is, wherever the event moves
+        lands = lands & jnp.array([not (e.apply or e.terminal) for e in inputs.events] + [True])[event]
+    rest = time - state.time
+    rest = jnp.where(event < 0, rest, h + rest - jax.lax.stop_gradient(rest))  # of events of one instant, which is there
+    until = jnp.where(active & lands, rest, until)
+    end, new, _, _ = inputs.step(options, state, kept.whole(carry), until)
+    end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, time, end.time))
+    happened = jnp.where(event < 0, end.time, state.time + instant)
     end, new = inputs.after(event, end, new)
     after = jax.tree.map(lambda a, b: jnp.where(active, a, b), (end, kept.part(new)), (state, carry))
-    return after, jnp.where(active, time, state.time)
+    return after, jnp.where(active, happened, state.time)
 
 
 def _at_event(inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], h: Array, event: Array) -> Array:

@@ -39,6 +39,7 @@ def first_progress(inputs: Inputs, options: Options) -> tuple[Progress, Kept]:
         bracket=Bracket.none(dtype),
         searching=no,
         due=jnp.zeros(len(inputs.events), bool),
+        fired=jnp.zeros(len(inputs.events), bool),
         frame=(in_order & (inputs.times[0] == state.time)).astype(jnp.int32),
         count=nothing,
         turns=nothing,
@@ -84,7 +85,8 @@ class _Trial(NamedTuple):
     carry: Any
     info: Any
     error: Array
-    left: Array  # of the time until each event
+    start: Array  # the events' functions where it begins
+    left: Array  # until each event
     arrives: Array  # at the next output time
 
 
@@ -102,24 +104,26 @@ def _trial(inputs: Inputs, options: Options, kept: Kept, at: Progress, aims: tup
     if inputs.events:
         h = jnp.where(at.searching, jnp.where(located, at.bracket.b, at.bracket.next_length(tolerance)), h)
     end, carry, info, error = inputs.step(options, at.state, kept.whole(at.carry), h)
-    lands = ~at.searching & (free >= rest)
-    end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, ahead, jnp.minimum(end.time, ahead)))
+    end = eqx.tree_at(lambda s: s.time, end, jnp.where(h >= rest, ahead, jnp.minimum(end.time, ahead)))
     ratio = error_norm(inputs.system.dofs, at.state, end, error, options.allowed)
-    left = jnp.zeros(0, time.dtype)
+    changed, start, left = kept.part(carry), *(jnp.zeros(0, time.dtype),) * 2
+    if len(inputs.events) > 1:  # what is due is of the instant that is there
+        stays = at.due.any()
+        end, changed = jax.tree.map(lambda a, b: jnp.where(stays, a, b), (at.state, at.carry), (end, changed))
     if inputs.events:
-        left = crossing.remaining(inputs.events, at.side, crossing.values(inputs.events, inputs.system, end))
-    return _Trial(h, free, floor, located, tolerance, end, kept.part(carry), info, ratio, left, end.time >= ahead)
+        start, g = (crossing.values(inputs.events, inputs.system, s) for s in (at.state, end))
+        left = crossing.remaining(inputs.events, at.side, start, g)
+    return _Trial(h, free, floor, located, tolerance, end, changed, info, ratio, start, left, end.time >= ahead)
 
 
 class _Decision(NamedTuple):
     """What becomes of a step: whether it did what a step does (`ok`), accurately (`good`), and is taken (`accepted`), at the
-    event of a number (-1: at none), at the next frame (`lands`); or whether events have accumulated."""
+    event of a number (-1: at none); or whether events have accumulated."""
 
     ok: Array
     good: Array
     accepted: Array
     event: Array
-    lands: Array
     accumulated: Array
 
 
@@ -132,8 +136,7 @@ def _decided(inputs: Inputs, at: Progress, trial: _Trial) -> _Decision:
     first = crossing.first_of(inputs.events, at.due, trial.left) if inputs.events else -1
     event = jnp.where(at_event, first, -1).astype(jnp.int32)
     accepted = at_event | (good & ~at.searching & ~crossed)
-    lands = accepted & trial.arrives
-    return _Decision(ok, good, accepted, event, lands, _accumulated(inputs, at, trial, event))
+    return _Decision(ok, good, accepted, event, _accumulated(inputs, at, trial, event))
 
 
 def _accumulated(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> Array:
@@ -148,23 +151,27 @@ def _accumulated(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> A
 
 
 def _judged(inputs: Inputs, options: Options, kept: Kept, at: Progress, trial: _Trial, decision: _Decision) -> Progress:
-    ok, good, accepted, event, lands, accumulated = decision
+    ok, good, accepted, event, accumulated = decision
     end, carry = inputs.after(event, trial.end, kept.whole(trial.carry))
 
     def taken(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
-    searching, due, count, ended = at.searching, at.due, at.count, at.ended
+    searching, due, fired, count, ended = at.searching, at.due, at.fired, at.count, at.ended
+    lands = accepted & trial.arrives
     if inputs.events:
+        fired = taken(_fired(inputs, at, event), fired)
         due = taken(_due(inputs, at, trial, event), due)
         searching, count = good & (~accepted | due.any()), at.count + (event >= 0)
         ended = jnp.array([e.terminal for e in inputs.events] + [False])[event]
+        lands &= ended | ~due.any()
     return Progress(
         state=taken(end, at.state),
         carry=taken(kept.part(carry), at.carry),
         dt=_next_length(inputs, options, at, trial, decision),
         errors=taken((trial.error, *at.errors)[: len(at.errors)], at.errors),
         side=taken(_sides(inputs, at, trial, end, event), at.side),
+        fired=fired,
         bracket=_bracket(inputs, at, trial, due),
         searching=searching,
         due=due,
@@ -198,11 +205,16 @@ def _due(inputs: Inputs, at: Progress, trial: _Trial, event: Array) -> Array:
 def _bracket(inputs: Inputs, at: Progress, trial: _Trial, due: Array) -> Bracket:
     if not inputs.events:
         return at.bracket
-    start = crossing.remaining(inputs.events, at.side, crossing.values(inputs.events, inputs.system, at.state))
+    start = crossing.remaining(inputs.events, at.side, trial.start, trial.start)
     first = Bracket.of(trial.h, jnp.min(start), jnp.min(trial.left))
     closer = at.bracket.narrowed(trial.h, jnp.min(trial.left))
     at_once = Bracket.of(trial.tolerance, first.at_a, first.at_b)
     return jax.tree.map(lambda a, b, c: jnp.where(due.any(), c, jnp.where(at.searching, a, b)), closer, first, at_once)
+
+
+def _fired(inputs: Inputs, at: Progress, event: Array) -> Array:
+    """The events that have fired at the instant of an event."""
+    return (jnp.arange(len(inputs.events)) == event) | (at.fired & at.due.any())
 
 
 def _sides(inputs: Inputs, at: Progress, trial: _Trial, end: State, event: Array) -> Array:
@@ -210,9 +222,10 @@ def _sides(inputs: Inputs, at: Progress, trial: _Trial, end: State, event: Array
     if not inputs.events:
         return at.side
     g = crossing.values(inputs.events, inputs.system, end)
-    side = jnp.where((trial.left < 0) | (g == 0), at.side, jnp.sign(g))
-    fired = jnp.arange(len(inputs.events)) == event
-    return crossing.side_after(inputs.events, inputs.system, end, side, at.side, fired)
+    nil = jnp.where(trial.start == 0, 0.0, at.side)  # what rests there begins anew with where it leads
+    now, fired = jnp.arange(len(inputs.events)) == event, _fired(inputs, at, event)
+    side = jnp.where((trial.left < 0) | at.due | fired, at.side, jnp.where(g == 0, nil, jnp.sign(g)))
+    return crossing.side_after(inputs.events, inputs.system, end, side, fired, now)
 
 
 def _verdict(trial: _Trial, ok: Array, went_well: Array) -> Any:

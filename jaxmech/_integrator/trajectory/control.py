@@ -20,9 +20,7 @@ from ..._model.system import State, System
 from ..._runtime.argument_checks import check_callable
 from ..._runtime.array_types import Array
 from ..base import AbstractIntegrator
-
-Values = Mapping[str, Any]
-_FAMILIES = ("forces", "masses", "mappings", "constraints")
+from .controlled_numbers import Values, controlled, found_at, path_of
 
 
 class AbstractControl(eqx.Module):
@@ -91,6 +89,18 @@ class ControlledIntegrator(AbstractIntegrator):
     @property
     def restarts_at_events(self) -> bool:
         return self.integrator.restarts_at_events
+
+    @property
+    def velocities_lag(self) -> bool:
+        return self.integrator.velocities_lag
+
+    def caught_up(self, system: System, states: tuple[State, ...], carries: tuple[ControlCarry, ...]) -> tuple[State, ...]:
+        """With the numbers that the next step begins with."""
+        state, last = states[-1], carries[-1]
+        given, _ = self._values(state, 0.0, last.memory)
+        scene = controlled(system, given)
+        kept = self._of_numbers(system, scene, state, last.kept, given)
+        return self.integrator.caught_up(scene, states, (*(c.kept for c in carries[:-1]), kept))
 
     @property
     def built_for(self) -> BuiltFor | None:
@@ -162,9 +172,13 @@ class ControlledIntegrator(AbstractIntegrator):
         scene, kept = controlled(system, given), carry.kept
         before = _of_constraints(scene, given)
         scene = _moving(scene, controlled(system, carry.before), given, state.time, h)
+        return scene, ControlCarry(self._of_numbers(system, scene, state, kept, given), memory, before)
+
+    def _of_numbers(self, system: System, scene: System, state: State, kept: Any, given: Values) -> Any:
+        """What is kept, made anew if it depends on the numbers that are given."""
         if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
-            kept = self.integrator.revalued(scene, state, kept)
-        return scene, ControlCarry(kept, memory, before)
+            return self.integrator.revalued(scene, state, kept)
+        return kept
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
@@ -191,7 +205,7 @@ def _driven_by(scene: System, given: Values) -> list[str]:
 def _of_constraints(scene: System, given: Values) -> Values:
     """What control has given of the constraints that it moves, as it stands in the scene."""
     moved = _moved_by(scene, given).items()
-    return {n: {field: _at(scene, _path(scene, n, field)) for field in sorted(fields)} for n, fields in moved}
+    return {n: {field: found_at(scene, path_of(scene, n, field)) for field in sorted(fields)} for n, fields in moved}
 
 
 def _moving(scene: System, before: System, given: Values, since: Array, h: Any) -> System:
@@ -245,68 +259,3 @@ def _depends(kept: Callable[[Values], Fields], given: Values) -> bool:
         return jnp.asarray(number, jnp.result_type(number, float))
 
     return varies_with(kept, jax.tree.map(real, dict(given)))[0]
-
-
-def controlled(system: System, values: Values) -> System:
-    """The scene with other numbers, `{component: {field: value}}`, `field` with dots where it lies deeper; and `gravity`.
-
-    Raises `ValueError` or `TypeError` that names a component or a field that is not there, and a value of another shape.
-    """
-    if not isinstance(values, Mapping):
-        raise TypeError(f"control must return a dictionary {{component: {{field: value}}}}, got {values!r:.80}.")
-    for name, fields in values.items():
-        if name == "gravity" and system.gravity is not None:
-            system = _replaced(system, "gravity", ("gravity",), system.gravity, fields)
-            continue
-        if not isinstance(fields, Mapping):
-            raise TypeError(f"control of '{name}' must be a dictionary {{field: value}}, got {fields!r:.80}.")
-        for field, value in fields.items():
-            path = _path(system, name, field)
-            system = _replaced(system, f"'{name}': {field}", path, _at(system, path), value)
-    return system
-
-
-def _path(system: System, name: str, field: str) -> tuple[str, ...]:
-    """Where a number lies in a scene."""
-    homes = [family for family in _FAMILIES if name in getattr(system, family)]
-    if not homes:
-        known = [n for family in _FAMILIES for n in getattr(system, family)]
-        raise ValueError(f"control names component '{name}', which is not one of {known}.")
-    paths = [(family, name, *str(field).split(".")) for family in homes]
-    fitting = [path for path in paths if eqx.is_inexact_array(_at(system, path))]
-    if len(fitting) > 1:
-        raise ValueError(f"control of '{name}': {field} may mean that of its {homes[0]} or of its {homes[1]}; rename one.")
-    if not fitting:
-        numbers = [_words(path) for family in homes for path in _numbers(getattr(system, family)[name])]
-        raise ValueError(f"control of '{name}': '{field}' is not one of its numbers {numbers}.")
-    return fitting[0]
-
-
-def _numbers(component: Any) -> list[Any]:
-    leaves = jax.tree_util.tree_flatten_with_path(component)[0]
-    return [path for path, leaf in leaves if eqx.is_inexact_array(leaf)]
-
-
-def _words(path: Any) -> str:
-    return jax.tree_util.keystr(path).removeprefix(".")
-
-
-def _at(system: System, path: tuple[str, ...]) -> Any:
-    """What lies there, None where there is nothing."""
-    found: Any = system
-    for name in path:
-        found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
-    return found
-
-
-def _replaced(system: System, what: str, path: tuple[str, ...], old: Array, value: Any) -> System:
-    try:
-        given = jnp.asarray(value)
-        new = given.astype(old.dtype)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"control of {what} must be numbers, got {value!r:.80}.") from error
-    if not (jnp.issubdtype(given.dtype, jnp.integer) or jnp.issubdtype(given.dtype, jnp.floating)):
-        raise TypeError(f"control of {what} must be real numbers, got {value!r:.80}.")
-    if new.shape != old.shape:
-        raise ValueError(f"control of {what} has shape {new.shape}, expected {old.shape}, that of the scene.")
-    return eqx.tree_at(lambda s: _at(s, path), system, new)

@@ -19,10 +19,11 @@ class Event(eqx.Module):
 
     `direction`: 1 where it rises, -1 where it falls, 0 for both. Then the motion ends (`terminal`), or goes on from
     `apply(state)` (a bounce, a latch), or goes on as it was. The instant is found by steps of other lengths to `tolerance`
-    [s], or to rounding; it is just after the crossing. Of events of one instant those without `apply` come first. Both
-    functions may be modules of Equinox, whose arrays are differentiated by. A function that crosses twice within a step is
-    not seen to: `dt_max` bounds steps. One that is zero at the start of a motion has not crossed: what counts is where it
-    leads from there; nor has one that is zero at the last output time, beyond which nothing is known.
+    [s], or to rounding; it is at the crossing or just after. Of events of one instant those that only watch come first, then
+    those that end the motion, then those with `apply`. Both functions may be modules of Equinox, whose arrays are
+    differentiated by. A function that crosses twice within a step is not seen to: `dt_max` bounds steps. To come to zero is
+    to cross it, at the last output time too; one that is zero at the start of a motion has not crossed: what counts is where
+    it leads from there. So a motion in two parts meets each event once.
     Raises `TypeError` for what is no function of these arguments, `ValueError` for another direction, and for an end that
     is to go on.
     Source: L. F. Shampine and S. Thompson, "Event location for ordinary differential equations", Comput. Math. Appl. 39
@@ -81,24 +82,27 @@ def state_after(apply: Callable[[State], State], state: State) -> State:
     return new
 
 
-def remaining(events: Events, side: Array, g: Array) -> Array:
-    """What is left until the first of the crossings that count: negative once one has happened.
+def remaining(events: Events, side: Array, start: Array, g: Array) -> Array:
+    """What is left until each of the crossings that count: negative once one has happened, and never zero.
 
-    `side`: the sign that every function had at the start of the step; NaN where that was no number, and what is left then.
+    `side`: the sign that every function had before; NaN where that was no number, and what is left then. `start`: the
+    functions at the start of the step. Zero is beyond for what comes to it from its side, and for nothing else.
     """
     wanted = jnp.array([event.direction for event in events])
     counts = (wanted == 0) | (side == -wanted) | jnp.isnan(side)
-    return jnp.where(counts & (side != 0), side * g, jnp.inf)
+    left, nearly = side * g, jnp.finfo(g.dtype).tiny
+    left = jnp.where(left == 0, jnp.where(side * start > 0, -nearly, nearly), left)
+    return jnp.where(counts & (side != 0), left, jnp.inf)
 
 
 def first_of(events: Events, due: Array, left: Array) -> Array:
     """The number of the event that happens first: of those `due`, or else of those that a step has crossed.
 
     Of several of one instant those that leave the state as it is come first, as they are listed: what another one makes of
-    the state may lead away from where they cross.
+    the state may lead away from where they cross. One that ends the motion comes after those that only watch.
     """
     crossed = jnp.where(jnp.any(due), due, (left < 0) | (left == jnp.min(left)))
-    return jnp.argmax(crossed * jnp.array([1 if event.apply else 2 for event in events]))
+    return jnp.argmax(crossed * jnp.array([1 if event.apply else 2 if event.terminal else 3 for event in events]))
 
 
 def headings(events: Events, system: System, state: State) -> Array:
@@ -112,12 +116,13 @@ def headings(events: Events, system: System, state: State) -> Array:
     return jnp.sign(jax.jvp(moved, (zero,), (jnp.ones_like(zero),))[1])
 
 
-def side_after(events: Events, system: System, state: State, side: Array, before: Array, fired: Array) -> Array:
-    """The `side` on which every event begins anew at `state`. Of events that have `fired`, whose functions are nearly zero,
-    that to which the motion leads, by their rate along the velocities; where these have no part in it, not that of
-    `before`."""
-    rate = headings(events, system, state)
-    return jnp.where(fired, jnp.where(rate == 0, -before, rate), side)
+def side_after(events: Events, system: System, state: State, side: Array, fired: Array, now: Array) -> Array:
+    """The `side` on which every event begins anew at `state`. Of events that have `fired` at this instant, whose functions
+    are nearly zero, that to which the motion leads, by their rate along the velocities; where these have no part in it, not
+    that of before (of what fires `now`), and of what is zero what it comes to."""
+    rate, g = headings(events, system, state), values(events, system, state)
+    other = jnp.where(now, jnp.where(g == 0, 0.0, -side), side)
+    return jnp.where(fired, jnp.where(rate == 0, other, rate), side)
 
 
 class Bracket(eqx.Module):
