@@ -972,3 +972,27 @@ def test_what_the_functions_of_an_event_return_is_checked(options, error, words)
     event = jm.integrator.Event(**{"function": height} | options)
     with pytest.raises(error, match=words):
         jm.simulate_adaptive(scene, state, EULER, [0.1, 0.2], rtol=1e-3, atol=1e-3, events=[event])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["VelocityVerlet", "TRBDF2"])
+def test_a_hand_that_control_moves_does_not_cost_steps(name):
+    """Its velocity at the end of a step is the mean of that, as of every scheme: as an error it took 18,877 steps."""
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={"spring": jm.force.Springs((("p", [0]), ("p", [1])), 40.0, 1.0)},
+        masses={"mass": jm.mass.UniformMass(("p", [1]), 1.0)},
+        constraints={"hand": jm.constraint.PrescribedMotion(("p", [0]), [[0.0]], [[0.0]])},
+    )
+    start = system.at_rest({"p": [[0.0], [1.1]]})
+    scheme = getattr(jm.integrator, name)
+    scheme = scheme(jm.MatrixLinearSystem.build(system, start)) if name == "TRBDF2" else scheme()
+
+    def led(time, state, parameters):
+        return {"hand": {"displacements": 0.3 * (1 - jnp.cos(3 * time))[None, None]}}
+
+    run = jm.simulate_adaptive(system, start, scheme, [1.5], rtol=1e-5, atol=1e-5, dt0=0.01, control=led)
+    driven, free = 0.3 * 40.0 / (40.0 - 9.0), np.sqrt(40.0)  # of the forced vibration; [rad/s]
+    exact = 1.3 - driven * np.cos(4.5) + (driven - 0.2) * np.cos(1.5 * free)
+    assert run.info.accepted < 150
+    np.testing.assert_allclose(run.last.position["p"][1, 0], exact, atol=1e-4)
