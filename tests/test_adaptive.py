@@ -383,41 +383,6 @@ def test_central_differences_take_the_steps_of_verlet(options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", ["force", "mass", "place"])
-def test_central_differences_take_the_steps_of_verlet_under_control(of):
-    """Their velocities lag by half a step there too: it took seven times as many steps. Also where what is kept of masses,
-    or where a hand leads the spring, is controlled."""
-    system = jm.System(
-        {"p": jm.Vec1()},
-        forces={
-            "spring": jm.force.Springs((("p", [0]), ("p", [1])), 4.0, 0.0),
-            "pull": jm.force.ConstantForce(("p", [1]), [0.0]),
-        },
-        masses={"m": jm.mass.UniformMass(("p", [0, 1]), 1.0)},
-        constraints={"hand": jm.constraint.PrescribedMotion(("p", [0]), [[0.0]], times=[0.0], displacements=[[0.0]])},
-    )
-    state = system.at_rest({"p": [[0.0], [1.0]]})
-    control = {
-        "force": lambda t, state, p: {"pull": {"force": 20 * jnp.sin(10 * t)[None]}},
-        "mass": lambda t, state, p: {"m": {"mass": 1.0 + 0.5 * jnp.sin(3 * t)}},
-        "place": lambda t, state, p: {"hand": {"displacements": 0.3 * (1 - jnp.cos(3 * t))[None, None]}},
-    }[of]
-
-    allowed, less = (1e-2, 1e-2) if of == "place" else (1e-4, 1e-6)  # a hand has the mean rate of a step, of first order
-
-    def run(scheme, allowed):
-        return jm.simulate_adaptive(
-            system, state, scheme, [1.5], rtol=allowed, atol=allowed, max_steps=900, control=control, throw=False
-        )
-
-    verlet, ours = run(jm.integrator.VelocityVerlet(), allowed), run(jm.integrator.CentralDifference(), allowed)
-    exact = run(jm.integrator.VelocityVerlet(), less)
-    assert ours.result == jm.RESULTS.successful and int(ours.info.accepted) < 1.5 * int(verlet.info.accepted)
-    np.testing.assert_allclose(ours.last.position["p"], exact.last.position["p"], rtol=0, atol=1e-3)
-    np.testing.assert_allclose(ours.last.velocity["p"], exact.last.velocity["p"], rtol=0, atol=5e-3)
-
-
-@pytest.mark.slow
 def test_few_steps_are_rejected():
     """Of a pendulum, which gets faster on its way: a fourth of those that the elementary controller has to repeat."""
 

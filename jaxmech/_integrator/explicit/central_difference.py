@@ -5,13 +5,12 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from ..._model.constraint_projection import project
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..displaced import combined
-from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, reached
+from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, held, reached
 
 
 class CentralDifference(AbstractExplicitScheme):
@@ -19,7 +18,7 @@ class CentralDifference(AbstractExplicitScheme):
 
     The positions are those of `x1 - 2 x0 + x_-1 = h^2 a0`, and of `VelocityVerlet`. The velocity of a state is `v_1/2 + h/2
     a0`, with the acceleration at the start of the step, so that forces are evaluated once, after the motion of the step is
-    known; in adaptive steps with that at the end, as `VelocityVerlet` has it. Steps may differ. The
+    known; in adaptive steps not under control with that at the end, as `VelocityVerlet` has it. Steps may differ. The
     carry holds the velocity between steps, which begins anew at events.
     Lumped masses need no matrix; `solver` for others. `check_step=False` takes any step. Positions [m, rad], velocities
     [m/s, rad/s]. Raises `TypeError` for options of another kind; a step raises `FailedComputation`.
@@ -73,11 +72,10 @@ class CentralDifference(AbstractExplicitScheme):
 def _caught_up(
     scheme: CentralDifference, system: System, states: tuple[State, ...], carries: tuple[ExplicitCarry, ...]
 ) -> tuple[State, ...]:
-    """By the acceleration at the last of the states; what motions prescribe does not lag."""
+    """By the acceleration at the last of the states."""
     a = scheme.acceleration(system, states[-1], carries[-1])
     found = []
     for state, (between, before) in zip(states, (carry.memory for carry in carries), strict=True):
-        free = project(system, combined((1.0, between), (before / 2, a), (-1.0, state.velocity)))
-        velocity = combined((1.0, state.velocity), (1.0, free))
-        found.append(eqx.tree_at(lambda s: s.velocity, state, velocity))
+        velocity = combined((1.0, between), (before / 2, a))
+        found.append(held(system, eqx.tree_at(lambda s: s.velocity, state, velocity)))
     return tuple(found)

@@ -91,18 +91,6 @@ class ControlledIntegrator(AbstractIntegrator):
         return self.integrator.restarts_at_events
 
     @property
-    def velocities_lag(self) -> bool:
-        return self.integrator.velocities_lag
-
-    def caught_up(self, system: System, states: tuple[State, ...], carries: tuple[ControlCarry, ...]) -> tuple[State, ...]:
-        """With the numbers that the next step begins with."""
-        state, last = states[-1], carries[-1]
-        given, _ = self._values(state, 0.0, last.memory)
-        scene = controlled(system, given)
-        kept = self._of_numbers(system, scene, state, last.kept, given)
-        return self.integrator.caught_up(scene, states, (*(c.kept for c in carries[:-1]), kept))
-
-    @property
     def built_for(self) -> BuiltFor | None:
         return self.integrator.built_for
 
@@ -172,13 +160,9 @@ class ControlledIntegrator(AbstractIntegrator):
         scene, kept = controlled(system, given), carry.kept
         before = _of_constraints(scene, given)
         scene = _moving(scene, controlled(system, carry.before), given, state.time, h)
-        return scene, ControlCarry(self._of_numbers(system, scene, state, kept, given), memory, before)
-
-    def _of_numbers(self, system: System, scene: System, state: State, kept: Any, given: Values) -> Any:
-        """What is kept, made anew if it depends on the numbers that are given."""
         if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
-            return self.integrator.revalued(scene, state, kept)
-        return kept
+            kept = self.integrator.revalued(scene, state, kept)
+        return scene, ControlCarry(kept, memory, before)
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
