@@ -221,7 +221,8 @@ def _promised(field: AbstractForceField, promise: str, tangents: tuple[str, ...]
 
 def goes_along(field: AbstractForceField) -> bool:
     """Whether derivatives are taken of an element that depends on where: they are those of a chart, as of frames."""
-    return getattr(type(field), "element_at", None) not in (None, AbstractEnergyForceField.element_at)
+    is_energy = isinstance(field, AbstractEnergyForceField)
+    return is_energy and type(field).element_at is not AbstractEnergyForceField.element_at
 
 
 def has_own_stiffness(field: AbstractForceField) -> bool:

@@ -32,9 +32,14 @@ def has_dead_torques(system: System) -> bool:
 def has_fixed_axes(system: System) -> bool:
     """Whether the directions in which derivatives are taken are the same everywhere: no frame turns, and no axes go along.
 
-    Only then is the derivative of the force from place to place the matrix that is symmetric. Static."""
-    turning = any(goes_along(field) for field in system.force_fields.values())
-    return not turning and all(system.dofs[s].is_vector_space for s in system.main_states)
+    Only then is the derivative of the force from place to place the matrix that is symmetric. Static.
+    """
+    return not has_axes_along(system) and all(system.dofs[s].is_vector_space for s in system.main_states)
+
+
+def has_axes_along(system: System) -> bool:
+    """Whether a law has axes that go along with its nodes. Static."""
+    return any(goes_along(field) for field in system.force_fields.values())
 
 
 def with_only(system: System, *, forces: Collection[str] = (), masses: Collection[str] = ()) -> System:

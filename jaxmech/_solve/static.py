@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from .._forcefield.base import goes_along
 from .._linear_solver.base.derivative import mark_failure
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.compatibility import check_topology
@@ -22,7 +21,7 @@ from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.fault import given
 from .._model.internal import Internal, has_memory, in_step
 from .._model.lever import coordinate_size
-from .._model.subsystem import has_fixed_axes
+from .._model.subsystem import has_axes_along, has_fixed_axes
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_flags, check_instance, real_array
@@ -110,7 +109,7 @@ class StaticEquilibrium(AbstractEquilibrium):
 
     def has_dead_torques(self) -> bool:
         # Of axes that go along too: a moment about an edge that something else balances. In time steps mass outweighs it.
-        return super().has_dead_torques() or any(goes_along(field) for field in self.system.force_fields.values())
+        return super().has_dead_torques() or has_axes_along(self.system)
 
     def is_inertial(self) -> bool:
         return False

@@ -6,7 +6,6 @@ doi:10.1002/nme.1620140703 (bend; numbers of J. C. Simo, L. Vu-Quoc, Comput. Met
 doi:10.1016/0045-7825(86)90079-4); E. H. Dowell, J. J. Traybar, Princeton AMS reports 1194 and 1257, 1975 (a bar under an
 inclined load); F. W. Williams, Q. J. Mech. Appl. Math. 17 (1964) 451, doi:10.1093/qjmam/17.4.451 (toggle); S. P. Timoshenko,
 *Strength of Materials*, part 2, 3rd ed., 1956 (ring). At the end lines of points and angles, `ElasticRod`.
-
 """
 
 import equinox as eqx
@@ -222,7 +221,7 @@ def twisted_points():
         masses={"x": jm.mass.UniformMass(("x", range(3)), 1.0), "angle": jm.mass.UniformMass(("angle", range(2)), 0.1)},
         constraints={"clamp": jm.constraint.Fixed(("x", [0, 1])), "turned": jm.constraint.Fixed(("angle", [0]))},
     )
-    start = scene.at_rest({"x": points + [[0.0, 0, 0], [0.0, 0.0, 0.0], [0.0, 0.1, 0.1]], "angle": [[0.0], [0.4]]})
+    start = scene.at_rest({"x": points + [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.1, 0.1]], "angle": [[0.0], [0.4]]})
     velocity = {"x": jnp.zeros((3, 3)).at[2].set(jnp.array([0.1, 1.0, -0.8])), "angle": jnp.array([[0.0], [1.5]])}
     return scene, eqx.tree_at(lambda s: s.velocity, start, velocity)
 
