@@ -24,7 +24,7 @@ def chain(count, width=2):
 
 def test_a_chain_whose_rows_stand_at_random():
     matrix = chain(60)
-    band = Band.of(matrix.indptr, matrix.indices)
+    band = Band.of(matrix.indptr, matrix.indices, SuperLUBackend.most_fill)
     assert band is not None and band.width <= 4
     backend = BandFirst(band, SuperLUBackend)
     backend.factor(matrix.data)
@@ -36,14 +36,43 @@ def test_wide_bands_are_not_taken():
     star = np.eye(300)
     star[0] = star[:, 0] = 1.0  # every node touches the first: no order makes it narrow
     matrix = sp.csr_array(star)
-    assert Band.of(matrix.indptr, matrix.indices) is None
+    assert Band.of(matrix.indptr, matrix.indices, SuperLUBackend.most_fill) is None
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True])
+@pytest.mark.parametrize("bars", [1, 2])
+def test_the_band_of_a_bar_is_as_wide_as_its_section(bars, is_shuffled):
+    """Of 20 sections of 16 nodes, each of which touches its neighbours in the next ones: the 21st is the last."""
+    node = np.arange(320).reshape(4, 4, 20)
+    corners = [node[i : i + 3, j : j + 3, k : k + 19] for i in (0, 1) for j in (0, 1) for k in (0, 1)]
+    cells = np.stack([c.ravel() for c in corners], axis=1)
+    cells = np.concatenate([cells + 320 * bar for bar in range(bars)])
+    if is_shuffled:
+        cells = np.random.default_rng(0).permutation(320 * bars)[cells]
+    pairs = np.repeat(cells, 8, axis=1).ravel(), np.tile(cells, (1, 8)).ravel()
+    graph = sp.csr_array(sp.coo_array((np.ones(pairs[0].size), pairs), shape=(320 * bars, 320 * bars)))
+    graph.sort_indices()
+    band = Band.of(graph.indptr, graph.indices, SuperLUBackend.most_fill)
+    assert band is not None and band.width <= (21 if not is_shuffled else 26)
+
+
+@pytest.mark.parametrize("width", [47, 52, 70])
+def test_narrow_bands_are_filled_up_with_zeros(width):
+    """Where LAPACK is quicker so: the factor is that of the matrix."""
+    matrix = chain(200, width)
+    band = Band.of(matrix.indptr, matrix.indices, np.inf)
+    assert band is not None and band.width not in range(48, 65)
+    backend = BandFirst(band, SuperLUBackend)
+    backend.factor(matrix.data)
+    b = np.random.default_rng(1).normal(size=(200, 2))
+    np.testing.assert_allclose(matrix @ backend.solve(b, transposed=False), b, rtol=0, atol=1e3 * ROUND_OFF)
 
 
 @pytest.mark.parametrize("spoilt", ["diagonal", "indefinite"])
 def test_what_is_not_definite_goes_to_lu(spoilt):
     """And a definite one that comes after it is factored in the band again: no answer depends on what came before."""
     matrix = chain(40)
-    band = Band.of(matrix.indptr, matrix.indices)
+    band = Band.of(matrix.indptr, matrix.indices, SuperLUBackend.most_fill)
     assert band is not None
     backend = BandFirst(band, SuperLUBackend)
     backend.analyze(matrix.indptr, matrix.indices, True, "auto")

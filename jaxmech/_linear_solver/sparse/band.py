@@ -6,10 +6,10 @@ from scipy.linalg import get_lapack_funcs
 from .host_backend import AbstractHostBackend
 from .ordering import order
 
-# Stored numbers of the band for each of the matrix. Measured, single-threaded, of bars, sheets and cubes of 600 to 19 000
-# unknowns: up to here Cholesky in the band takes a quarter to a fortieth of SuperLU's time.
-_MOST_FILL = 10
 _MOST_NUMBERS = 20_000_000
+# LAPACK takes bands of up to 64 column by column, and wider ones by blocks (`ilaenv`): from 48 on a band that is filled up
+# with zeros is factored in up to 0.6 of the time.
+_BY_BLOCKS, _WORTH_IT = 65, 48
 
 
 class Band:
@@ -26,18 +26,20 @@ class Band:
             place[order] = np.arange(size)
         rows, columns = place[np.repeat(np.arange(size), np.diff(indptr))], place[indices]
         self.order, self.width = order, int(np.max(rows - columns, initial=0))
+        if _WORTH_IT <= self.width < _BY_BLOCKS:
+            self.width = min(_BY_BLOCKS, size - 1)
         self._shape = (self.width + 1, size)
         self._taken = np.flatnonzero(rows >= columns)
         self._stands = (rows - columns + columns * self._shape[0])[self._taken]
         self._diagonal = np.flatnonzero(rows == columns)
 
     @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray) -> "Band | None":
-        """The narrower band of two: rows as they stand, or by Cuthill and McKee."""
-        size = indptr.size - 1
-        bands = [cls(indptr, indices, None), cls(indptr, indices, order(indptr, indices, "rcm"))]
-        best = min(bands, key=lambda band: band.width)
-        return best if (best.width + 1) * size <= min(_MOST_FILL * indices.size, _MOST_NUMBERS) else None
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, most_fill: float) -> "Band | None":
+        """The narrowest: with rows as they stand, by Cuthill and McKee, or in layers from an end. None where more than so
+        many numbers are stored for each of the matrix."""
+        size, rows = indptr.size - 1, order(indptr, indices, "narrow")
+        band = cls(indptr, indices, None if np.array_equal(rows, np.arange(size)) else rows)
+        return band if (band.width + 1) * size <= min(most_fill * indices.size, _MOST_NUMBERS) else None
 
     def filled(self, values: np.ndarray) -> np.ndarray | None:
         """The band of a matrix with these values; None where its diagonal shows that it is not definite."""
@@ -59,6 +61,7 @@ class BandFirst(AbstractHostBackend):
     handles_unsymmetric = False
     orderings = ("auto",)
     most_unknowns = 20_000
+    most_fill = 0.0
 
     def __init__(self, band: Band, rest: type[AbstractHostBackend]):
         self._band, self._rest = band, rest

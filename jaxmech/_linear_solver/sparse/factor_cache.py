@@ -159,7 +159,7 @@ class _FactorCache:
         # The arrays given may be views of buffers that XLA will use again.
         owned = replace(wanted, indptr=wanted.indptr.copy(), indices=wanted.indices.copy())
         if wanted.any_backend and wanted.symmetric:
-            owned.band = Band.of(owned.indptr, owned.indices)
+            owned.band = Band.of(owned.indptr, owned.indices, owned.backend.most_fill)
         self._patterns.insert(0, owned)
         return owned
 

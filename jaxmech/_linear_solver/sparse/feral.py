@@ -21,6 +21,7 @@ class FeralBackend(AbstractHostBackend):
     handles_unsymmetric = False
     orderings = ("auto", "minimum_degree", "nested_dissection")
     most_unknowns = 250_000
+    most_fill = 8.0
 
     @classmethod
     @functools.cache

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components, dijkstra, reverse_cuthill_mckee
 
 ORDERINGS = ("auto", "natural", "minimum_degree", "colamd", "nested_dissection", "rcm")
 
@@ -26,11 +26,16 @@ def node_graph(indptr: np.ndarray, indices: np.ndarray) -> tuple[sp.csr_array, n
 
 
 def order(indptr: np.ndarray, indices: np.ndarray, name: str) -> np.ndarray:
-    """A permutation of the scalar rows: place `i` of the factor takes row `order[i]`; groups stay together."""
+    """A permutation of the scalar rows: place `i` of the factor takes row `order[i]`; groups stay together.
+
+    `"narrow"`, of the least bandwidth of those that are known here, is not one of `ORDERINGS`.
+    """
     graph, starts = node_graph(indptr, indices)
     n = starts.size - 1
     if name == "rcm":
-        nodes = np.asarray(reverse_cuthill_mckee(sp.csr_matrix(graph), symmetric_mode=True))
+        nodes = _cuthill_mckee(graph)
+    elif name == "narrow":
+        nodes = _narrow(graph)
     else:
         assert name == "minimum_degree"
         # SuperLU's multiple minimum degree, of a matrix with this graph that factors without exchanges.
@@ -41,3 +46,45 @@ def order(indptr: np.ndarray, indices: np.ndarray, name: str) -> np.ndarray:
     sizes = np.diff(starts)[nodes]
     ends = np.cumsum(sizes)
     return np.arange(ends[-1]) + np.repeat(starts[nodes] - (ends - sizes), sizes)
+
+
+def _cuthill_mckee(graph: sp.csr_array) -> np.ndarray:
+    return np.asarray(reverse_cuthill_mckee(sp.csr_matrix(graph), symmetric_mode=True))
+
+
+def _narrow(graph: sp.csr_array) -> np.ndarray:
+    """Nodes as they stand, by Cuthill and McKee, or layer by layer, within a layer in either of these orders."""
+    layers = _layers(graph)
+    as_they_stand, slanted = np.arange(layers.shape[1]), _cuthill_mckee(graph)
+    orders = [as_they_stand, slanted, *(o[np.lexsort(layers[:, o])] for o in (as_they_stand, slanted))]
+    pairs = graph.tocoo()
+
+    def width(order: np.ndarray) -> int:
+        place = np.empty_like(order)
+        place[order] = as_they_stand
+        return np.abs(place[pairs.row] - place[pairs.col]).max(initial=0)
+
+    return min(orders, key=width)
+
+
+def _layers(graph: sp.csr_array) -> np.ndarray:
+    """How far each node is from the last layer around a node at an end, and of which part of the graph it is: `(2, n)`.
+
+    Cuthill and McKee begin at one node: of a bar at a corner, from where layers are slanted at first, and of twice as many
+    nodes. The last of them is all of the far end, and layers from there are its sections.
+    """
+    count, part = connected_components(graph, directed=False)
+
+    def far_from(nodes: np.ndarray) -> np.ndarray:
+        return dijkstra(graph, directed=False, unweighted=True, indices=nodes, min_only=True)
+
+    def last(far: np.ndarray) -> np.ndarray:
+        furthest = np.zeros(count)
+        np.maximum.at(furthest, part, far)
+        return np.flatnonzero(far == furthest[part])
+
+    def one_each(nodes: np.ndarray) -> np.ndarray:
+        return nodes[np.unique(part[nodes], return_index=True)[1]]
+
+    end = one_each(last(far_from(one_each(np.arange(part.size)))))
+    return np.stack([far_from(last(far_from(end))), part])

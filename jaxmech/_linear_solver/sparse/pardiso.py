@@ -32,6 +32,7 @@ class PardisoBackend(AbstractHostBackend):
     handles_unsymmetric = True
     orderings = ("auto", "minimum_degree", "nested_dissection")
     most_unknowns = 500_000
+    most_fill = 4.0
 
     @classmethod
     @functools.cache

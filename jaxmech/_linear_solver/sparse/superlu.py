@@ -20,6 +20,7 @@ class SuperLUBackend(AbstractHostBackend):
     handles_unsymmetric = True
     orderings = ("auto", "natural", "minimum_degree", "colamd", "rcm")
     most_unknowns = 150_000
+    most_fill = 10.0
 
     @classmethod
     def available(cls) -> bool:
