@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jaxmech as jm
-from jaxmech._linear_solver.krylov.cg_kernel import more_steps
 from jaxmech._linear_solver.krylov.cg_recurrence import Bounds, CGState
+from jaxmech._linear_solver.krylov.cg_run import run_on
 from jaxmech._sparse.pattern import BlockPattern, unique_pairs
 
 SOLVERS = {
@@ -135,7 +135,7 @@ def test_steps_end_at_every_bound(bound, rng):
     zero, none, size = jnp.zeros(()), jnp.zeros((), jnp.int32), jnp.linalg.norm(r)
     begin = CGState(0 * r, r, 0 * r, zero, zero, zero, size, none)
     free = Bounds(zero, 1e9 * size, zero + jnp.inf, zero + 1, none + 7, none + 9)
-    run = jax.jit(lambda bounds: more_steps(A, jnp.zeros((0, 3, 3)), begin, none, bounds)[1])
+    run = jax.jit(lambda bounds: run_on(A, jnp.zeros((0, 3, 3)), begin, none, bounds)[1])
     assert run(free) == 7
     ends = {
         "goal": (free._replace(goal=size), 0),

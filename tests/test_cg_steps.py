@@ -7,8 +7,8 @@ import pytest
 from test_cg_kernel import chain
 
 from jaxmech._linear_solver.base.outcome import FINE, INDEFINITE, SINGULAR
-from jaxmech._linear_solver.krylov.cg_kernel import more_steps
 from jaxmech._linear_solver.krylov.cg_recurrence import Bounds, CGState
+from jaxmech._linear_solver.krylov.cg_run import run_on
 from jaxmech._linear_solver.krylov.pcg import _Run
 from jaxmech._llvm.ir_builder import Text
 from jaxmech._llvm.ir_scalars import Scalar, ScalarMath
@@ -29,7 +29,7 @@ def free(r):
 def by_kernel(matrix, inverse, r):
     """The states after 0, 1, ... steps, a batch of runs that end at different ones."""
     begin, none = _Run.begin(r).state, jnp.zeros((), jnp.int32)
-    ended = jax.vmap(lambda last: more_steps(matrix, inverse, begin, none, free(r)._replace(last=last)))
+    ended = jax.vmap(lambda last: run_on(matrix, inverse, begin, none, free(r)._replace(last=last)))
     return ended(jnp.arange(STEPS, dtype=jnp.int32))
 
 

@@ -56,11 +56,10 @@ class AbstractRecursion(eqx.Module):
     def restarted(self, r: Vector) -> "AbstractRecursion":
         """A new run on the residual `r`."""
 
-    def continued(self, state: "KrylovState", limits: "Limits", steps: Array) -> tuple["AbstractRecursion", Array]:
-        """The run after as many more steps as can be taken at once within the limits; none unless there is a faster way than
-        one by one. And the steps of the solve, of which there were `steps` before."""
-        del state, limits
-        return self, steps
+    def continued(self, state: "KrylovState", limits: "Limits", steps: Array) -> tuple["AbstractRecursion", Array] | None:
+        """The run after all its steps, until it has arrived, a limit or a flaw ends it; and how many the solve has taken, of
+        which there were `steps` before. None unless there is a faster way than one by one."""
+        del state, limits, steps
 
     def full(self) -> Array | bool:
         """Whether the run must end here."""
@@ -218,39 +217,45 @@ def _begun(run: AbstractRecursion, state: KrylovState, b: Vector, goal: Array) -
 
 
 def _step(i: _Progress, state: KrylovState, b: Vector, limits: Limits) -> _Progress:
-    """Steps of the recursion that can be taken at once. Then one more; or, where it claims to have arrived or cannot go on,
-    a look at the true residual.
+    """A step of the recursion; or, where it claims to have arrived or cannot go on, a look at the true residual. Where all
+    of its steps can be taken at once, they are, and then there is a look.
 
     Both multiply the operator with one vector, so that the compiled loop holds one product and one preconditioner.
     """
+    first = i.rounds == 0
     # Not within a branch: of a batch, branches have whatever they read, patterns too, once for every member.
-    run, steps = i.run.continued(state, limits if state.start is None else limits.none_if(i.rounds == 0), i.steps)
-    i = eqx.tree_at(lambda a: (a.run, a.steps), i, (run, steps))
-    first, goal, over = i.rounds == 0, limits.goal, limits.over(i.steps, i.run.residual)
-    diverged = ~(i.run.residual <= limits.far)
-    look = first | diverged | (i.run.flaw != FINE) | (i.run.residual <= limits.claim) | i.run.full() | over
+    whole = i.run.continued(state, limits if state.start is None else limits.none_if(first), i.steps)
+    if whole is not None:
+        i = eqx.tree_at(lambda a: (a.run, a.steps), i, whole)
+        x = plus(i.x, 1, i.run.correction())
+        return _looked(i, state, b, limits, x, state.operator.mv(x))
+    over = limits.over(i.steps, i.run.residual)
+    look = first | ~(i.run.residual <= limits.far) | (i.run.flaw != FINE) | (i.run.residual <= limits.claim)
+    look |= i.run.full() | over
     x = jax.lax.cond(look, lambda: plus(i.x, 1, i.run.correction()), lambda: i.x)
     run, y = i.run.direction(state.applied)
     Ay = state.operator.mv(choose(look, x, y))
-
-    def looked() -> _Progress:
-        r = minus(b, Ay)
-        kept, left = (x, r) if state.start is None else _better(x, r, b, first)
-        residual = norm(left)
-        stuck = ~first & ~(residual <= i.run.fall() * i.residual)
-        fatal = jnp.any(i.run.flaw == jnp.asarray(_FATAL))
-        flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
-        flaw = jnp.where((flaw == FINE) | (over & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
-        ended = (residual <= goal) | stuck | fatal | over | (state.flaw != FINE)
-        equilibrated = norm(_relative(left, state.rows))
-        return _Progress(kept, run.restarted(left), residual, equilibrated, i.steps, i.rounds + 1, ended, flaw)
 
     def advanced() -> _Progress:
         return _Progress(
             x, run.advance(y, Ay), i.residual, i.equilibrated, i.steps + 1, i.rounds, jnp.zeros((), bool), i.flaw
         )
 
-    return jax.lax.cond(look, looked, advanced)
+    return jax.lax.cond(look, lambda: _looked(i, state, b, limits, x, Ay), advanced)
+
+
+def _looked(i: _Progress, state: KrylovState, b: Vector, limits: Limits, x: Vector, Ax: Vector) -> _Progress:
+    """With the true residual of `x`, and a run on that."""
+    first, over, r = i.rounds == 0, limits.over(i.steps, i.run.residual), minus(b, Ax)
+    kept, left = (x, r) if state.start is None else _better(x, r, b, first)
+    residual, diverged = norm(left), ~(i.run.residual <= limits.far)
+    stuck = ~first & ~(residual <= i.run.fall() * i.residual)
+    fatal = jnp.any(i.run.flaw == jnp.asarray(_FATAL))
+    flaw = jnp.where(stuck & (i.run.flaw == FINE), jnp.where(diverged, SINGULAR, STAGNATION), i.run.flaw)
+    flaw = jnp.where((flaw == FINE) | (over & ~fatal), EXHAUSTED, flaw).astype(jnp.int32)
+    ended = (residual <= limits.goal) | stuck | fatal | over | (state.flaw != FINE)
+    equilibrated = norm(_relative(left, state.rows))
+    return _Progress(kept, i.run.restarted(left), residual, equilibrated, i.steps, i.rounds + 1, ended, flaw)
 
 
 def _better(x: Vector, r: Vector, b: Vector, first: Array) -> tuple[Vector, Vector]:

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 
 from ..._runtime.array_types import Array
 from ..._sparse.block_matrix import BlockMatrix
-from ..base.vectors import Vector, dot, dtype_of, norm, plus, zeros
+from ..base.vectors import Vector, dtype_of, norm, zeros
 from ..preconditioner.base import AbstractPreconditioner
-from .cg_kernel import more_steps
-from .cg_recurrence import VECTORS, Bounds, CGState, direction, length
+from .cg_recurrence import VECTORS, Bounds, CGState
+from .cg_run import run_on
+from .cg_step import along, towards
 from .iteration import GRACE, AbstractKrylov, AbstractRecursion, KrylovState, Limits, check_krylov
 
 __all__ = ["PCG", "norm"]
@@ -72,30 +73,22 @@ class _Run(AbstractRecursion):
         return self.state.flaw
 
     def direction(self, precondition: Any) -> tuple["_Run", Vector]:
-        last = self.state
-        z = precondition(last.r)
-        rz = dot(last.r, z)
-        beta, pMp = direction(jnp, rz, last.rz, last.pMp)
-        p = plus(z, beta, last.p)
-        return _Run(last._replace(p=p, rz=rz, pMp=pMp)), p
+        turned = towards(self.state, precondition(self.state.r))
+        return _Run(turned), turned.p
 
     def advance(self, y: Vector, Ay: Vector) -> "_Run":
-        last = self.state
-        eps = float(jnp.finfo(last.rz.dtype).eps)
-        alpha, steepest, flaw = length(jnp, dot(y, Ay), last.rz, last.pMp, last.steepest, eps)
-        r = plus(last.r, -alpha, Ay)
-        d, flaw = plus(last.d, alpha, y), flaw.astype(jnp.int32)
-        return _Run(last._replace(d=d, r=r, p=y, steepest=steepest, residual=norm(r), flaw=flaw))
+        del y
+        return _Run(along(self.state, Ay))
 
-    def continued(self, state: KrylovState, limits: Limits, steps: Array) -> tuple["_Run", Array]:
-        """Of a matrix of one state, with a block for each node as preconditioner, by a function compiled for the CPU."""
+    def continued(self, state: KrylovState, limits: Limits, steps: Array) -> tuple["_Run", Array] | None:
+        """Of a matrix of one state, with a block for each node as preconditioner."""
         operator = state.operator
         if not isinstance(operator, BlockMatrix) or len(operator.sizes) != 1:
-            return self, steps
+            return None
         name = operator.sizes[0][0]
         inverse = state.applied.blocks(name)
         if inverse is None:
-            return self, steps
+            return None
         own = self.state._replace(**{vector: getattr(self.state, vector)[name] for vector in VECTORS})
         bounds = Bounds(
             goal=limits.claim,
@@ -105,7 +98,10 @@ class _Run(AbstractRecursion):
             last=jnp.int32(limits.steps),
             grace=jnp.int32(GRACE),
         )
-        end, taken = more_steps(operator[name, name], inverse, own, steps, bounds)
+        found = run_on(operator[name, name], inverse, own, steps, bounds)
+        if found is None:
+            return None
+        end, taken = found
         return _Run(end._replace(**{vector: {name: getattr(end, vector)} for vector in VECTORS})), taken
 
     def correction(self) -> Vector:
