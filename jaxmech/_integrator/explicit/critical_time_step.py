@@ -34,7 +34,8 @@ def critical_time_step(system: System, state: State, *, steps: int = 30, throw: 
     By `steps` iterations of Lanczos' method on products, without a matrix; the bound of its error is added to the
     eigenvalue, so that the step errs on the safe side. Infinite where nothing is stiff. Contacts (`jm.force.PenaltyPlane`)
     count as closed, wherever they are open: a body may fall on them. Other motion that stiffens the scene makes the step
-    smaller; damping forces too, which are not in it.
+    smaller; so does damping, which is not in it: a mode whose velocity is damped by `gamma` [1/s] needs `h^2 omega^2 / 4 + h
+    gamma < 1`.
     Differentiation stops here. Raises `ValueError` for a number of steps that is not positive, and `FailedComputation`
     (under `jit`, JAX's run-time error) that names a state in which a free direction has no mass, or what is not finite,
     unless `throw=False`, which gives NaN there.
