@@ -121,7 +121,7 @@ def buckling(
     motion, anyhow = motions(unloaded, of_load, linear_system, at, A0, solver)
     tangent = linearised(unloaded, of_load, linear_system, at, motion)
     rough = linearised(unloaded, nothing, linear_system, at, anyhow).rates
-    found = _found(tangent, rough, result, count, unloaded.multiplier_states)
+    found = _found(tangent, rough, result, count, unloaded, linear_system)
     return raise_failure(found, found.info, unloaded, "buckling") if throw else found
 
 
@@ -199,11 +199,14 @@ _motions_hastily = compiled(_motions_with, hasty=True)
 
 
 @compiled
-def _found(tangent: _Tangent, rough: list[Array], result: Any, count: int, held: tuple[str, ...]) -> Buckling:
+def _found(
+    tangent: _Tangent, rough: list[Array], result: Any, count: int, unloaded: System, linear_system: MatrixLinearSystem
+) -> Buckling:
     size = jnp.max(jnp.stack([jnp.max(jnp.abs(r), initial=0) for r in rough]))
     # K phi = mu (-K_sigma) phi; what constraints hold is constant in K, so nil in its derivative.
     softening = eqx.tree_at(lambda A: [e.values for e in A.entries.values()], tangent.K, [-rate for rate in tangent.rates])
+    held = unloaded.multiplier_states
     pairs = eigenpairs(tangent.K, softening, count, shifted=False, norm="stiffness", size=size, held=held)
-    info = info_of(pairs)
+    info = info_of(pairs, unloaded, linear_system)
     info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(result == RESULTS.successful, info.result, result))
     return Buckling(pairs, info)

@@ -12,11 +12,13 @@ from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.dynamics import Fields, zero_forces
 from .._model.failure_report import raise_failure
+from .._model.subsystem import has_dead_torques
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_counts, check_flags
 from .._runtime.array_types import Array, Float
 from .._runtime.precision import compiled
+from .._runtime.results import RESULTS
 
 _MASS = Factors(mass=1.0, damping=0.0, stiffness=0.0, rayleigh=0.0)
 STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
@@ -132,13 +134,14 @@ def _modes(system: System, state: State, linear_system: MatrixLinearSystem, coun
     constrained = linear_system.constrain(system, M.scaled(0.0))
     M = linear_system.constrain(system, M).plus(constrained.scaled(-1.0))
     pairs = eigenpairs(K, M, count, shifted=True, norm="mass", held=system.multiplier_states)
-    return Modes(pairs, info_of(pairs))
+    return Modes(pairs, info_of(pairs, system, linear_system))
 
 
-def info_of(pairs: Eigenpairs) -> ModesInfo:
-    """What the search reports."""
-    found = pairs.found
-    return ModesInfo(found.result, found.errors, found.floor, found.unconstrained_state)
+def info_of(pairs: Eigenpairs, system: System, linear_system: MatrixLinearSystem) -> ModesInfo:
+    """What the search reports; and that matrices have only a symmetric part of what torques do which no energy has."""
+    found, part = pairs.found, has_dead_torques(system) and not linear_system.terms.symmetric
+    result = RESULTS.unsymmetric if part else found.result
+    return ModesInfo(result, found.errors, found.floor, found.unconstrained_state)
 
 
 def check_pencil(who: str, system: System, linear_system: Any, count: Any, *, mass: bool) -> None:
