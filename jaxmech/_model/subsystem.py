@@ -19,6 +19,12 @@ def has_direct_masses(system: System) -> bool:
     return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
 
 
+def has_coupled_turns(system: System) -> bool:
+    """Whether a mass on main states couples frames that turn, each its own way, as that of a shell does. Static."""
+    on = [stencil for mass in system.masses.values() for stencil in mass.on if stencil.state in system.main_states]
+    return any(s.nodes.ndim > 1 and not system.dofs[s.state].is_vector_space for s in on)
+
+
 def has_dead_torques(system: System) -> bool:
     """Whether forces act on frames that have neither an energy nor a stiffness of their own. Static."""
     plain = [
