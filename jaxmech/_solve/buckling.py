@@ -16,6 +16,7 @@ from .._linear_system.matrix import MatrixLinearSystem
 from .._model.dynamics import Fields, zero_forces
 from .._model.failure_report import raise_failure
 from .._model.internal import has_memory
+from .._model.subsystem import has_dead_torques
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
 from .._runtime.argument_checks import check_flags, check_instance
@@ -207,6 +208,8 @@ def _found(
     softening = eqx.tree_at(lambda A: [e.values for e in A.entries.values()], tangent.K, [-rate for rate in tangent.rates])
     held = unloaded.multiplier_states
     pairs = eigenpairs(tangent.K, softening, count, shifted=False, norm="stiffness", size=size, held=held)
-    info = info_of(pairs, unloaded, linear_system)
+    info = info_of(pairs)
+    if has_dead_torques(unloaded) and not linear_system.terms.symmetric:  # whose part in `K_sigma` is skew, and not there
+        result = RESULTS.unsymmetric
     info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(result == RESULTS.successful, info.result, result))
     return Buckling(pairs, info)
