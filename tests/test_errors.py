@@ -341,6 +341,13 @@ MADE_ON_THE_HOST = {
     "Beam.from_mesh": lambda x: jm.force.Beam.from_mesh("f", jm.mesh.Mesh(x, [[0, 1], [1, 2], [2, 3]], "edge"), CIRCLE),
     "ElasticRod.chain": lambda x: jm.force.ElasticRod.chain("x", "angle", x, CIRCLE),
     "frames_along": jm.mesh.frames_along,
+    "Shell.from_mesh": lambda x: jm.force.Shell.from_mesh("f", jm.mesh.Mesh(x, [[0, 1, 2]], "triangle"), 1.0, 0.3, 0.1),
+    "QuadShell.from_mesh": lambda x: jm.force.QuadShell.from_mesh(
+        "f", jm.mesh.Mesh(x, [[0, 1, 2, 3]], "quad"), 1.0, 0.3, 0.1
+    ),
+    "BarycentricMapping.from_mesh": lambda x: jm.mapping.BarycentricMapping.from_mesh(
+        "x", "y", jm.mesh.Mesh(x, [[0, 1, 2]], "triangle"), x[:1]
+    ),
     "periodic_pairs": lambda x: jm.mesh.periodic_pairs(jm.mesh.Mesh(x[:, :2], SQUARE.cells, "triangle"), [1.0, 0.0]),
 }
 

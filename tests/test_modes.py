@@ -278,6 +278,29 @@ def test_what_cannot_be_is_named():
 
 
 @pytest.mark.slow
+def test_the_symmetric_part_of_what_torques_do_is_not_taken_for_all_of_it():
+    """A frame on springs under a torque about z that has no energy: `w^2 I = k (a +- i b)` about the other two axes."""
+    rest = np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+
+    def turned(factor):
+        torque = jm.force.ConstantTorque(("f", [0]), factor * jnp.array([0.0, 0.0, 1.0]))
+        spring = jm.force.AnchoredFrames(("f", [0]), 50.0, 2.0, rest)
+        mass = jm.mass.RigidMass(("f", [0]), 1.0, np.eye(3))
+        return jm.System({"f": jm.Rigid3()}, forces={"torque": torque, "spring": spring}, masses={"mass": mass})
+
+    scene = turned(1.0)
+    state = jm.static_solve(scene, scene.at_rest({"f": rest})).state
+    with pytest.raises(jm.FailedComputation, match="declared symmetric and is not"):
+        jm.modes(scene, state, count=3)
+    with pytest.raises(jm.FailedComputation, match="declared symmetric and is not"):
+        jm.buckling(turned, turned(0.0).at_rest({"f": rest}))
+    terms = jm.Terms(damping=False, symmetric=True)
+    found = jm.modes(scene, state, jm.MatrixLinearSystem.build(scene, state, terms), count=3)
+    half = 0.25  # [rad], of a turn by 1 N m / 2 N m: k half cot(half) across it, k along
+    np.testing.assert_allclose(found.eigenvalues, 2.0 * np.array([*[half / np.tan(half)] * 2, 1.0]), rtol=1e-10)
+
+
+@pytest.mark.slow
 def test_states_without_nodes_have_no_part_in_modes_and_buckling():
     """A rod on a foot whose tip a spring holds sideways, beside a state and a constraint of nothing."""
     none = np.zeros(0, int)

@@ -137,6 +137,7 @@ def test_a_soft_spring_in_series_makes_the_path_snap_back():
     options = {"control": "displacement", "displacement": ("p", 3, 1), "step": 0.1, "to": -2.0}
     jumped = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options)
     assert np.abs(np.diff(heights(jumped))).max() > 0.5 > np.abs(np.diff(heights(path))).max()
+    assert jumped.turns == ()  # and goes on as it went: nothing turned at the point where it came down
 
 
 @pytest.mark.slow
@@ -346,6 +347,35 @@ def test_the_turn_of_a_frame_is_prescribed_beyond_half_a_turn():
     assert np.isclose(path.displacement[-1], 5.0, rtol=1e-11) and np.diff(path.displacement).max() < 1.6  # [rad]
     with pytest.raises(ValueError, match="component 6 of 'f', expected 0 to 5"):
         jm.follow_path(scene, start, displacement=("f", 3, 6))
+
+
+@pytest.mark.slow
+def test_a_path_under_a_torque_takes_the_exact_tangent_and_counts_nothing_of_its_symmetric_part():
+    """A dead torque makes the tangent of a clamped beam unsymmetric. Its symmetric part is singular at
+    `M = pi sqrt(GJ EI_z) / L`, the tangent itself is not: nothing lies there."""
+    line = jm.mesh.frames_along(np.linspace([0.0, 0.0, 0.0], [1.0, 0.0, 0.0], 5))
+
+    def scene(bending, direction, moment):
+        section = jm.force.Section(axial=1e5, shear=[1e5, 1e5], torsion=1.0, bending=bending)
+        beam = jm.force.Beam(("f", [[0, 1], [1, 2], [2, 3], [3, 4]]), line, section)
+        return jm.System(
+            {"f": jm.Rigid3()},
+            forces={"beam": beam, "moment": jm.force.ConstantTorque(("f", [4]), moment * direction[None])},
+            constraints={"clamp": jm.constraint.Fixed(("f", [0]))},
+        )
+
+    upright = eqx.Partial(scene, jnp.array([200.0, 1.0]), jnp.array([0.0, 1.0, 0.0]))
+    start = upright(0.0).at_rest({"f": line})
+    symmetric = jm.MatrixLinearSystem.build(upright(0.0), start, jm.Terms(mass=False, damping=False, symmetric=True))
+    options = {"control": "load", "step": 1.0, "to": 5.0}
+    part = jm.follow_path(upright, start, symmetric, **options)
+    assert [c.kind for c in part.critical] == ["bifurcation"] * 2
+    np.testing.assert_allclose([c.load for c in part.critical], np.pi, rtol=0.1)
+    path = jm.follow_path(upright, start, **options)
+    assert path.critical == () and (path.unstable == -1).all() and "?" in path.report()
+    askew = eqx.Partial(scene, jnp.array([2.0, 1.0]), jnp.array([-0.4, 0.5, 1.0]))
+    path = jm.follow_path(askew, start, **options | {"step": 0.3, "to": 1.0, "steps": 20})
+    assert path.loads[-1] == 1.0 and path.iterations[-1] <= 4  # by its symmetric part the path creeps to 0.434
 
 
 def test_what_has_no_path_is_refused():

@@ -1,5 +1,6 @@
 """Every time scheme: its order, what it conserves, its derivatives, and what it refuses."""
 
+import dataclasses
 import itertools
 
 import equinox as eqx
@@ -154,13 +155,33 @@ def momenta(system):
     return of
 
 
-@pytest.mark.slow_cases("EnergyMomentum-body-True-True")
+def sheet():
+    """A free triangle of a shell that tumbles and bends: its mass couples the turns of its corners."""
+    mesh = jm.mesh.Mesh([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.8, 0.1]], [[0, 1, 2]], "triangle")
+    shell = jm.force.Shell.from_mesh("f", mesh, 100.0, 0.3, 0.3)
+    system = jm.System(
+        {"f": jm.Rigid3()},
+        forces={"shell": shell},
+        masses={"mass": jm.mass.ShellMass.from_mesh("f", mesh, 10.0, 0.3)},
+    )
+    spins = np.array([[1.0, 2.0, -1.5], [2.0, 1.0, -1.5], [1.0, 2.0, 0.0]])
+    velocity = np.hstack([np.cross(spins[0], np.asarray(mesh.points)) + [0.3, -0.2, 1.0], spins])
+    state = system.at_rest({"f": shell.rest})
+    return system, eqx.tree_at(lambda s: s.velocity["f"], state, jnp.asarray(velocity))
+
+
+@pytest.mark.slow_cases("EnergyMomentum-body-True-True", "EnergyMomentum-sheet-True-True")
 @pytest.mark.parametrize(
     ("name", "scene", "newton", "energy"),
-    [("Midpoint", "rigid", True, True), ("EnergyMomentum", "body", True, True), ("VelocityVerlet", "body", False, False)],
+    [
+        ("Midpoint", "rigid", True, True),
+        ("EnergyMomentum", "body", True, True),
+        ("EnergyMomentum", "sheet", True, True),
+        ("VelocityVerlet", "body", False, False),
+    ],
 )
 def test_what_a_free_body_keeps(name, scene, newton, energy):
-    system, state = SCENES[scene]()
+    system, state = (SCENES | {"sheet": sheet})[scene]()
     start = np.asarray(momenta(system)(state))
     end, ok = run(name, (system, state), newton, 5.0, what=momenta(system))(jnp.asarray(200))
     assert ok and np.abs(start).max() > 1.0
@@ -169,6 +190,16 @@ def test_what_a_free_body_keeps(name, scene, newton, energy):
         np.testing.assert_allclose(end[0], start[0], rtol=CONSERVED)
     else:
         assert 1e-8 < abs(end[0] / start[0] - 1) < 5e-2  # swings with the square of a step that is not small, and stays
+
+
+@pytest.mark.slow
+def test_a_sheet_that_falls_keeps_its_energy():
+    """Weights join what masses do in a step, and are no part of their kinetic energy."""
+    system, state = sheet()
+    scene = dataclasses.replace(system, gravity=jnp.array([1.0, 0.0, -9.81])), state
+    energies, ok = run("EnergyMomentum", scene, True, 0.5, what=momenta(scene[0]))(jnp.asarray(20))
+    assert ok
+    np.testing.assert_allclose(energies[0], momenta(scene[0])(state)[0], rtol=CONSERVED)
 
 
 def stiffer(system, state, number):

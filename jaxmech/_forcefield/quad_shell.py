@@ -10,7 +10,7 @@ from .._math.rotation import are_of_unit_length, quaternion_conjugate, quaternio
 from .._math.small_matrix import inverse
 from .._mesh.mesh import Mesh
 from .._mesh.vertex_normals import corner_normals
-from .._runtime.argument_checks import real_array
+from .._runtime.argument_checks import check_on_host, real_array
 from .._runtime.array_types import Array, Float, Scalar
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, is_concrete, nodal_parameter, parameter
@@ -99,6 +99,7 @@ class QuadShell(AbstractEnergyForceField):
         """
         rest = frames_of_mesh("QuadShell", mesh, "quad")
         if normals is None:
+            check_on_host("QuadShell.from_mesh", "the neighbours of quads", mesh.cells)
             normals = corner_normals(mesh.points, np.asarray(mesh.cells))
         else:
             normals = jnp.asarray(real_array("QuadShell", "normals", normals, (len(mesh.points), 3)))[mesh.cells]

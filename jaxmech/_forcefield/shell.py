@@ -10,6 +10,7 @@ from .._math.rotation import quaternion_conjugate, quaternion_log, quaternion_pr
 from .._math.small_matrix import adjugate
 from .._mesh.mesh import Mesh
 from .._mesh.vertex_normals import COSINE_OF_FOLD
+from .._runtime.argument_checks import check_on_host
 from .._runtime.array_types import Array, Float, Int, Scalar
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
@@ -80,6 +81,7 @@ class Shell(AbstractEnergyForceField):
         rest = frames_of_mesh("Shell", mesh, "triangle")
         shell = cls((state, mesh.cells), rest, young, poisson, thickness, shear=shear)  # which looks at the mesh first
         if drilling is None:
+            check_on_host("Shell.from_mesh", "the neighbours of triangles", mesh.cells)
             drilling = _drilling(mesh.points[mesh.cells], _across(np.asarray(mesh.cells)), shell.thickness)
         return cls((state, mesh.cells), rest, young, poisson, thickness, drilling, shear)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._mesh.locate import locate_points
 from .._mesh.mesh import Mesh
-from .._runtime.argument_checks import check_instance, real_array, whole_numbers
+from .._runtime.argument_checks import check_instance, check_on_host, real_array, whole_numbers
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
@@ -57,6 +57,7 @@ class BarycentricMapping(AbstractMapping):
         that are no parallelepipeds or simplices that their shape functions do not reach it.
         """
         check_instance("BarycentricMapping", "mesh", mesh, Mesh)
+        check_on_host("BarycentricMapping.from_mesh", "the cells of points", mesh, points)
         cells, weights = locate_points(mesh, points)
         return cls((state, np.asarray(mesh.cells)[cells]), child, weights)
 

@@ -19,14 +19,25 @@ def has_direct_masses(system: System) -> bool:
     return all(s.state in system.main_states for mass in system.masses.values() for s in mass.on)
 
 
+def has_coupled_turns(system: System) -> bool:
+    """Whether a mass on main states couples frames that turn, each its own way, as that of a shell does. Static."""
+    on = [stencil for mass in system.masses.values() for stencil in mass.on if stencil.state in system.main_states]
+    return any(s.nodes.ndim > 1 and not system.dofs[s.state].is_vector_space for s in on)
+
+
 def has_dead_torques(system: System) -> bool:
     """Whether forces act on frames that have neither an energy nor a stiffness of their own. Static."""
-    plain = [
-        field
-        for field in system.force_fields.values()
+    return bool(dead_torques(system))
+
+
+def dead_torques(system: System) -> tuple[str, ...]:
+    """The names of these. Static."""
+    plain = {
+        name: field
+        for name, field in system.force_fields.items()
         if not (isinstance(field, AbstractEnergyForceField) or has_own_stiffness(field))
-    ]
-    return not all(system.dofs[stencil.state].is_vector_space for field in plain for stencil in field.on)
+    }
+    return tuple(n for n, field in plain.items() if not all(system.dofs[s.state].is_vector_space for s in field.on))
 
 
 def has_fixed_axes(system: System) -> bool:

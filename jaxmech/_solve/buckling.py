@@ -16,6 +16,7 @@ from .._linear_system.matrix import MatrixLinearSystem
 from .._model.dynamics import Fields, zero_forces
 from .._model.failure_report import raise_failure
 from .._model.internal import has_memory
+from .._model.subsystem import has_dead_torques
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
 from .._runtime.argument_checks import check_flags, check_instance
@@ -121,7 +122,7 @@ def buckling(
     motion, anyhow = motions(unloaded, of_load, linear_system, at, A0, solver)
     tangent = linearised(unloaded, of_load, linear_system, at, motion)
     rough = linearised(unloaded, nothing, linear_system, at, anyhow).rates
-    found = _found(tangent, rough, result, count, unloaded.multiplier_states)
+    found = _found(tangent, rough, result, count, unloaded, linear_system)
     return raise_failure(found, found.info, unloaded, "buckling") if throw else found
 
 
@@ -199,11 +200,16 @@ _motions_hastily = compiled(_motions_with, hasty=True)
 
 
 @compiled
-def _found(tangent: _Tangent, rough: list[Array], result: Any, count: int, held: tuple[str, ...]) -> Buckling:
+def _found(
+    tangent: _Tangent, rough: list[Array], result: Any, count: int, unloaded: System, linear_system: MatrixLinearSystem
+) -> Buckling:
     size = jnp.max(jnp.stack([jnp.max(jnp.abs(r), initial=0) for r in rough]))
     # K phi = mu (-K_sigma) phi; what constraints hold is constant in K, so nil in its derivative.
     softening = eqx.tree_at(lambda A: [e.values for e in A.entries.values()], tangent.K, [-rate for rate in tangent.rates])
+    held = unloaded.multiplier_states
     pairs = eigenpairs(tangent.K, softening, count, shifted=False, norm="stiffness", size=size, held=held)
     info = info_of(pairs)
+    if has_dead_torques(unloaded) and not linear_system.terms.symmetric:  # whose part in `K_sigma` is skew, and not there
+        result = RESULTS.unsymmetric
     info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(result == RESULTS.successful, info.result, result))
     return Buckling(pairs, info)

@@ -10,15 +10,20 @@ from .._linear_solver.eigen.eigenpairs import Eigenpairs, eigenpairs
 from .._linear_solver.sparse.host_choice import host_backend
 from .._linear_system.compatibility import check_topology
 from .._linear_system.matrix import MatrixLinearSystem
-from .._model.dynamics import Fields, zero_forces
+from .._model.constraint_projection import project
+from .._model.dynamics import Fields, total_force, zero_forces
 from .._model.failure_report import raise_failure
+from .._model.subsystem import dead_torques, weightless, with_only
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
 from .._runtime.argument_checks import check_counts, check_flags
 from .._runtime.array_types import Array, Float
 from .._runtime.precision import compiled
+from .._runtime.results import RESULTS
+from .._sparse.block_matrix import BlockMatrix
 
 _MASS = Factors(mass=1.0, damping=0.0, stiffness=0.0, rayleigh=0.0)
+_ROUNDED = 0.75  # of the stiffness against turns, the power of the rounding unit up to which a torque is nil
 STIFFNESS = Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)
 
 
@@ -132,7 +137,29 @@ def _modes(system: System, state: State, linear_system: MatrixLinearSystem, coun
     constrained = linear_system.constrain(system, M.scaled(0.0))
     M = linear_system.constrain(system, M).plus(constrained.scaled(-1.0))
     pairs = eigenpairs(K, M, count, shifted=True, norm="mass", held=system.multiplier_states)
-    return Modes(pairs, info_of(pairs))
+    info = info_of(pairs)
+    if not linear_system.terms.symmetric:
+        turned = _has_turned_torques(system, still, K)
+        info = eqx.tree_at(lambda i: i.result, info, RESULTS.where(turned, RESULTS.unsymmetric, info.result))
+    return Modes(pairs, info)
+
+
+def _has_turned_torques(system: System, state: State, K: BlockMatrix) -> Array:
+    """Whether torques that no energy has balance those of energies: then the tangent has a skew part, as large as they are,
+    of which matrices of frames have nothing (`exact_slope` does). Where nothing is strained yet there is none."""
+    names, found = dead_torques(system), jnp.array(False)
+    if not names:
+        return found
+    dead = total_force(weightless(with_only(system, forces=names)), state)
+    whole = total_force(system, state)
+    applied = project(system, dead)
+    strained = project(system, {s: whole[s] - dead[s] for s in whole})
+    for s in (s for s in whole if not system.dofs[s].is_vector_space):
+        d, blocks = system.dofs[s].space_size, K.diagonal[s]
+        least = jnp.minimum(*(jnp.max(jnp.abs(f[s][:, d:]), axis=1) for f in (applied, strained)))
+        rounding = jnp.finfo(least.dtype).eps ** _ROUNDED * jnp.max(jnp.abs(blocks[:, d:, d:]), initial=0)
+        found |= jnp.any(least > rounding)
+    return found
 
 
 def info_of(pairs: Eigenpairs) -> ModesInfo:

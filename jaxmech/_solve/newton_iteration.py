@@ -93,19 +93,22 @@ def linear_solve(
     solution = lx.linear_solve(A, free, solver, state=factor, throw=False)
     d = solution.value
     if problem.has_dead_torques():
-        near = solver_by_products(A, solver, free, restart=_TURNS, rtol=_TURNED, units=lever.units)
-        d = _turned(problem, u, free, d, near, factor)
+        d = turned(problem, u, A, free, d, (solver, factor), lever)
     # Constrained directions are excluded from the norm: there `A` is the identity, whose unit is not that of the others.
     return A, free, {s: d[s] + gap[s] for s in gap} if moved else d, solution
 
 
-def _turned(problem: AbstractEquilibrium, u: Fields, free: Fields, d: Fields, solver: Any, factor: Any) -> Fields:
+def turned(
+    problem: AbstractEquilibrium, u: Fields, A: Any, free: Fields, d: Fields, solved: tuple[Any, Any], lever: Lever
+) -> Fields:
     """The step by the exact derivative, which turns torques with frames: where that takes GMRES, preconditioned by the
     matrix without that, whose step `d` stays where it fails. Without it Newton's method converges linearly, under large
-    torques not at all."""
+    torques not at all. `solved`: the solver and the factor by which `d` was found."""
+    solver, factor = solved
+    near = solver_by_products(A, solver, free, restart=_TURNS, rtol=_TURNED, units=lever.units)
     operator = exact_operator(problem, exact_slope(problem, u), free)
-    made = (operator, factor) if isinstance(solver, Nearby) else solver.init(operator, {})
-    better = lx.linear_solve(operator, free, solver, state=made, throw=False).value
+    made = (operator, factor) if isinstance(near, Nearby) else near.init(operator, {})
+    better = lx.linear_solve(operator, free, near, state=made, throw=False).value
     return choose(jnp.all(jnp.isfinite(norm(better))), better, d)
 
 

@@ -17,7 +17,7 @@ from .._model.dynamics import Fields, kinematics
 from .._model.lever import Lever
 from .._model.system import System
 from .._runtime.array_types import Array
-from .newton_iteration import linearised
+from .newton_iteration import linearised, turned
 from .rounding import rounding_floor
 from .static import StaticEquilibrium
 
@@ -123,13 +123,18 @@ class Tangent(eqx.Module):
     def solver(self, solver: Any) -> Any:
         return default_solver(self.A) if solver is None else solver
 
-    def directions(self, solver: Any) -> tuple[Fields, Fields, Any, Array]:
+    def directions(self, problem: PathProblem, u: Fields, load: Array, solver: Any) -> tuple[Fields, Fields, Any, Array]:
         """`A^-1` of the force and of the load, gaps included: the way back to the path, and the way along it. How the
         solves ended, and the state that nothing holds."""
-        solver = self.solver(solver)
+        solver, equilibrium = self.solver(solver), problem.at(load)
         factor = solver.init(self.A, {})
-        back, along = (lx.linear_solve(self.A, b, solver, state=factor, throw=False) for b in (self.force, self.load))
-        loose = back.stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
-        d = {s: back.value[s] + self.gap[s] for s in self.gap}
-        rate = {s: along.value[s] + self.gap_rate[s] for s in self.gap}
-        return d, rate, reason(back), loose
+        ends = [lx.linear_solve(self.A, b, solver, state=factor, throw=False) for b in (self.force, self.load)]
+        loose = ends[0].stats.get("unconstrained_state", jnp.full((), -1, jnp.int32))
+        d, rate = (end.value for end in ends)
+        if equilibrium.has_dead_torques():
+            solved = solver, factor
+            d = turned(equilibrium, u, self.A, self.force, d, solved, problem.lever)
+            rate = turned(equilibrium, u, self.A, self.load, rate, solved, problem.lever)
+        d = {s: d[s] + self.gap[s] for s in self.gap}
+        rate = {s: rate[s] + self.gap_rate[s] for s in self.gap}
+        return d, rate, reason(ends[0]), loose

@@ -147,7 +147,7 @@ def corrected(
     def step(p: PathPoint) -> PathPoint:
         tangent = Tangent.of(problem, p.u, p.load)
         equilibrium = problem.at(p.load)
-        d, rate, solved, loose = tangent.directions(solver)
+        d, rate, solved, loose = tangent.directions(problem, p.u, p.load, solver)
         directions = jax.tree.map(lambda a, b: jnp.stack([a, b]), (d, zero), (rate, zero + 1))
 
         def gone(d: Fields, load: Array) -> Array:
@@ -205,7 +205,7 @@ def unstable_directions(problem: PathProblem, u: Fields, load: Array) -> Array:
     equilibrium = problem.at(load)
     K = equilibrium.linear_system.constrain(equilibrium.system, equilibrium.operator(u))
     assert isinstance(K, BlockMatrix)
-    if not K.symmetric:
+    if not (K.symmetric and (equilibrium.linear_system.terms.symmetric or not equilibrium.has_dead_torques())):
         return jnp.full((), UNKNOWN, jnp.int32)
     counted, blocks = negative_eigenvalues(K), K.diagonal
     # What holds a multiplier at its place put a one on the diagonal, where equations have nil, or what they give by.

@@ -88,9 +88,7 @@ class Walk:
 
     def _rises(self, first: PathPoint) -> float:
         """The sign of the change of load that the path begins with."""
-        if self.options.control == "displacement":
-            return math.copysign(1.0, self._ahead() * float(first.measured_rate))
-        return self._ahead()
+        return self._heading(first, self._ahead()) if self.options.control == "displacement" else self._ahead()
 
     def _off(self, point: CriticalPoint, u: Fields, load: Array) -> Way:
         """The way of one arc length along the mode of a limit point, or along the branch of a bifurcation."""
@@ -114,7 +112,7 @@ class Walk:
             if result == RESULTS.successful and self._leaves(trial, predicted, bends):
                 result, bends = RESULTS.sharp_turn, bends + 1
             if result == RESULTS.successful:
-                self._accept(self._landed(trial), abs(taken))
+                self._accept(self._landed(trial), taken)
                 growth = math.sqrt(options.iterations / max(int(trial.iterations), 1))
                 longer = min(abs(length) * min(max(growth, 0.5), _GROWTH), options.longest * abs(first))
                 length, way, bends = math.copysign(longer, length), None, 0
@@ -183,10 +181,16 @@ class Walk:
         exact = self._corrected("load", rest, self.scales, here.mark, part)
         return exact if exact.result == RESULTS.successful else trial
 
+    def _heading(self, point: PathPoint, length: float) -> float:
+        """The sign of the change of load with which the path goes on: what is prescribed goes on as it went, wherever a step
+        that jumped has come from; an arc goes on along its step."""
+        if self.options.control == "arc_length":
+            length = float(self.scales.dot((point.rate, jnp.ones_like(point.load)), point.travelled))
+        return math.copysign(1.0, length * (float(point.measured_rate) if self.options.control == "displacement" else 1.0))
+
     def _accept(self, point: PathPoint, length: float) -> None:
         before, after = self.places[-1], len(self.places) - 1
-        along = (point.rate, jnp.ones_like(point.load))
-        place = self.search.place(point, math.copysign(1.0, float(self.scales.dot(along, point.travelled))))
+        place = self.search.place(point, self._heading(point, length))
         if self.options.critical:
             found = self.search.critical_points(before, place)
             self.critical += [(kind, after, critical, point.travelled) for kind, critical in found]
@@ -194,7 +198,7 @@ class Walk:
             start = self.places[0].point.measured
             self.turns += [] if turn is None else [(turn.load, turn.measured - start)]
         self.places.append(place)
-        self.lengths.append(length)
+        self.lengths.append(abs(length))
 
     def _corrected(self, control: str, length: float, scales: Scales, start: Mark, predicted: Way) -> PathPoint:
         at = Control.of(control, jnp.full_like(start.load, length), scales)

@@ -27,7 +27,7 @@ from ..._model.dynamics import (
 from ..._model.energy_along import energy_along, energy_of_elements
 from ..._model.force_ahead import forces_ahead
 from ..._model.multiplier_rows import as_given, motion_of_rows, row_numbers, work_between
-from ..._model.subsystem import has_direct_masses, with_only
+from ..._model.subsystem import has_coupled_turns, has_direct_masses, with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.results import RESULTS
@@ -220,19 +220,21 @@ class GradientStage(AbstractMidpointStage):
         end = self.end(u)
         before, after = (_elsewhere(self.system, x, at) for x in (self.setting.start.position, end.position))
         defect = -_gained(part, before, after, d) - work
-        # Of rigid bodies, masses vary with turns only, and the midpoint rule conserves their kinetic energy.
-        if not (self.setting.varying and part.masses) or has_direct_masses(self.system):
-            return defect
-        return defect + self._kinetic_defect(u, at, end, d)
+        # Of rigid bodies, masses vary with turns only, and the midpoint rule conserves their kinetic energy: the mean of two
+        # spins is taken in each of them. What couples several has no axes of its own in which it could be taken.
+        varies = self.setting.varying and not has_direct_masses(self.system)
+        if part.masses and (varies or has_coupled_turns(self.system)):
+            defect += self._kinetic_defect(u, at, end, d)
+        return defect
 
     def _kinetic_defect(self, u: Fields, at: State, end: State, d: Fields) -> Scalar:
-        """The same of the kinetic energy where masses vary: nil of rigid bodies."""
+        """The same of the kinetic energy where masses vary, or couple turns: nil of rigid bodies."""
         start, system, h = self.setting.at_start, self.system, self.setting.h
         gained = kinetic_energy(system, end.position, end.velocity) - kinetic_energy(system, start.position, start.velocity)
-        change = combined((-1 / h, AbstractMidpointStage.inertia(self, u, at)))
+        change = combined((-1 / h, AbstractMidpointStage.inertia(self, u, at)), (1.0, self._weight()))  # which is in it
         supply = self.supply(at)
-        assert supply is not None
-        return dot(combined((1.0, change), (-1.0, supply)), d) - gained
+        change = change if supply is None else combined((1.0, change), (-1.0, supply))
+        return dot(change, d) - gained
 
 
 def _nodal_masses(setting: Setting) -> Fields:
