@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scenes
+import scipy.optimize
 from multiplier_scenes import rod
 from scheme_scenes import EXPLICIT, IMPLICIT, KINDS, SCENES, made, numbers, spring
 from tolerances import ROUND_OFF
@@ -325,6 +326,70 @@ def test_steps_of_some_scenes(name, scene):
 @pytest.mark.parametrize("name", [*IMPLICIT, *EXPLICIT])
 def test_steps_of_the_catalogue(name, scene):
     check_steps(name, scene)
+
+
+def damped_oscillator(omega, gamma, kind):
+    """A mass on a spring, or on none, damped by a dashpot or in proportion to the spring."""
+    forces = {"spring": jm.force.AnchoredSprings(("p", [0]), omega**2, [[0.0]])} if omega else {}
+    if kind == "dashpot":
+        forces["dashpot"] = jm.force.VelocityDamping(("p", [0]), gamma)
+    rayleigh = {"spring": gamma / omega**2} if kind == "rayleigh" else {}
+    masses = {"mass": jm.mass.UniformMass(("p", [0]), 1.0)}
+    system = jm.System({"p": jm.Vec1()}, forces=forces, masses=masses, rayleigh=rayleigh)
+    return system, eqx.tree_at(lambda s: s.velocity["p"], system.at_rest({"p": [[1.0]]}), jnp.array([[3.0]]))
+
+
+@pytest.mark.parametrize(
+    ("omega", "gamma", "kind"),
+    [
+        (20.0, 40.0, "rayleigh"),
+        *(pytest.param(omega, gamma, "dashpot", marks=pytest.mark.slow) for omega, gamma in ((20, 4), (20, 400), (0, 30))),
+    ],
+)
+@pytest.mark.parametrize("name", EXPLICIT)
+def test_damping_shortens_the_largest_explicit_step(name, omega, gamma, kind):
+    """Just below it what is damped decays, and a longer step is refused; where the condition is exact, it would grow."""
+    system, state = damped_oscillator(omega, gamma, kind)
+    scheme = getattr(jm.integrator, name)
+    limit = float(scheme().init(system, state).limit)
+    stays = jm.simulate(system, state, scheme(), 0.98 * limit, 1500, save_every=1500).last
+    assert abs(stays.velocity["p"][0, 0]) < 0.1
+    refused = jm.simulate(system, state, scheme(), 1.02 * limit, 2, throw=False)
+    assert (refused.info.result == jm.RESULTS.unstable_step).all()
+    if name in ("VelocityVerlet", "CentralDifference", "SymplecticEuler"):
+        grows = jm.simulate(system, state, scheme(check_step=False), 1.02 * limit, 1500, save_every=1500, throw=False).last
+        assert not abs(grows.velocity["p"][0, 0]) < 1e6
+
+
+def test_the_largest_step_of_a_chain_that_is_damped_here_and_there(rng):
+    """Where the highest frequency and the highest damping are not of one mode: the largest `h` with `h^2/4 K + h C < M`."""
+    ends = np.stack([np.arange(11), np.arange(1, 12)], axis=1)
+    pairs = ("p", ends[:, 0]), ("p", ends[:, 1])
+    system = jm.System(
+        {"p": jm.Vec1()},
+        forces={
+            "springs": jm.force.Springs(pairs, rng.uniform(1.0, 4e3, 11), 1.0),
+            "drag": jm.force.VelocityDamping(("p", range(12)), 10.0 ** rng.uniform(-1, 2, 12)),
+        },
+        masses={"mass": jm.mass.DiagonalMass(("p", range(12)), rng.uniform(0.5, 2.0, 12))},
+        constraints={"nail": jm.constraint.Fixed(("p", [0]))},
+        rayleigh={"springs": 2e-3, "mass": 0.3},
+    )
+    state = system.at_rest({"p": np.arange(12.0)[:, None]})
+    whole = jm.MatrixLinearSystem.build(system, state)
+    M, C, K = (
+        np.asarray(whole.assemble(system, state, jm.Factors.only(*parts)).to_dense())[1:, 1:]
+        for parts in (["mass"], ["damping", "rayleigh"], ["stiffness", "geometric"])
+    )
+    root = np.diag(1 / np.sqrt(np.diag(M)))
+
+    def largest(h):
+        return np.linalg.eigvalsh(root @ (h**2 / 4 * K + h * C) @ root)[-1]
+
+    exact = scipy.optimize.brentq(lambda h: largest(h) - 1, 1e-6, 1.0)
+    assert exact < 0.7 * 2 / np.sqrt(np.linalg.eigvalsh(root @ K @ root)[-1])
+    found = float(jm.integrator.critical_time_step(system, state))
+    assert 0.98 * exact < found < 1.0001 * exact
 
 
 def test_coefficients_of_backward_differentiation():

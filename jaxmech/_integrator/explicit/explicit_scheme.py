@@ -35,7 +35,7 @@ from ..mass_inverse import acceleration, force_of_motion, kept_inverse, state_wi
 from ..scene_support import check_takes
 from ..step_doubling import Error
 from ..time_step import check_time_step
-from .critical_time_step import critical
+from .critical_time_step import Stability, critical
 
 
 class ExplicitCarry(eqx.Module):
@@ -50,9 +50,9 @@ class AbstractExplicitScheme(AbstractIntegrator):
     """A scheme that evaluates forces and solves for nothing but accelerations: a subclass says how it moves (`move`).
 
     Lumped masses need no matrix: single nodes are divided by; consistent and mapped ones are solved for by `solver` (unless
-    given by a dense factor, of more than 60 unknowns by conjugate gradients). `check_step`: refuse a time step above
-    `stability / omega`, `omega` the highest frequency at the first state (`critical_time_step`), by a failure of each step
-    that `init`'s carry is handed to.
+    given by a dense factor, of more than 60 unknowns by conjugate gradients). `check_step`: refuse a time step that is not
+    stable, of the highest frequency and damping at the first state (`critical_time_step`), by a failure of each step that
+    `init`'s carry is handed to.
     """
 
     solver: lx.AbstractLinearSolver | None = None
@@ -60,12 +60,18 @@ class AbstractExplicitScheme(AbstractIntegrator):
 
     forces_at_start: ClassVar[bool] = False  # whether all forces of a step are those of its start
     stability: ClassVar[float]  # the largest `h omega` of an undamped vibration
+    damped_stability: ClassVar[float] = 1.0  # the largest `h gamma` of a velocity that is damped alone
 
     def __check_init__(self):
         who = type(self).__name__
         if self.solver is not None:
             check_instance(who, "solver", self.solver, lx.AbstractLinearSolver)
         check_flags(who, check_step=self.check_step)
+
+    @property
+    def stable(self) -> Stability:
+        """Which steps are."""
+        return Stability(self.stability, self.damped_stability)
 
     @abc.abstractmethod
     def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
@@ -148,7 +154,7 @@ def reached(system: System, start: State, d: Fields, velocity: Fields, later: Ar
 def _init(scheme: AbstractExplicitScheme, system: System, state: State) -> ExplicitCarry:
     inverse, limit = kept_inverse(system, state), None
     if scheme.check_step:
-        limit = critical(*jax.lax.stop_gradient((system, state))) * (scheme.stability / 2)
+        limit = critical(*jax.lax.stop_gradient((system, state)), scheme.stable)
     return ExplicitCarry(inverse, limit, scheme.memory(system, held(system, state), inverse))
 
 

@@ -20,4 +20,5 @@ class RK4(AbstractRungeKutta):
 
     order = 4
     stability = 2.82
+    damped_stability = 2.62  # in any direction of the left half plane; straight to the left 2.78
     tableau = Tableau.of(("", "1/2", "0 1/2", "0 0 1"), "1/6 1/3 1/3 1/6")

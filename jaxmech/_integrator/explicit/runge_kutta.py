@@ -18,6 +18,7 @@ from ..._runtime.reverse_mode import anew
 from ..displaced import chart_rates, combined, tangents_at_end
 from ..mass_inverse import acceleration
 from ..step_doubling import Error
+from .critical_time_step import Stability
 from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, reached
 
 _Row = tuple[Fraction, ...]
@@ -77,6 +78,10 @@ class AbstractRungeKutta(AbstractExplicitScheme):
     """
 
     tableau: ClassVar[Tableau]
+
+    @property
+    def stable(self) -> Stability:
+        return Stability(self.stability, self.damped_stability, joint=False)
 
     @property
     def solves(self) -> int:

@@ -27,6 +27,7 @@ class SymplecticEuler(AbstractExplicitScheme):
 
     order = 1
     stability = 2.0
+    damped_stability = 2.0
     forces_at_start = True
 
     def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:

@@ -45,6 +45,7 @@ class Tsitouras(AbstractRungeKutta):
 
     order = 5
     stability = 0.477
+    damped_stability = 3.5
     tableau = Tableau.of(_ROWS, _ROWS[-1] + " 0", _APART)
 
     @property
