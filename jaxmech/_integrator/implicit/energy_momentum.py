@@ -55,8 +55,9 @@ class EnergyMomentum(AbstractImplicitScheme):
     of free systems without its rigid motion, `W` the masses of the nodes, `c n . W n = V(x0) - V(x1) -
     f_c . d`: with it the conservative forces, energies and weights, do the work by which their energy falls (Gonzalez's
     discrete gradient). Then energy, momentum and angular momentum of a free system are all conserved, to the tolerance of
-    the solver, at any step; mapped masses included, and rigid rotation, as `Midpoint` has it. Forces without an energy do
-    the work of the midpoint rule.
+    the solver, at any step; mapped masses included, and rigid rotation, as `Midpoint` has it; but angular momentum to
+    second order where masses are carried by several frames at once (`BeamMapping`, `SkinningMapping`). Forces without an
+    energy do the work of the midpoint rule.
 
     Constraints with multipliers hold at the end of a step, and their forces in it, by the discrete gradient of `lambda .
     g`, do the work `lambda . (g1 - g0)`: none. Those that give, `C lambda = (g0 + g1) / 2`, store `g . g / (2 C)`.
