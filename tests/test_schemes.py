@@ -699,27 +699,27 @@ def test_gradients_of_steps_are_programs_of_one_length():
     assert length(jm.integrator.Midpoint) < 1.06 * length(jm.ImplicitEuler)
 
 
-MOST_LOOPS = {  # of implicit Euler's, of two steps and of their gradient
-    "Midpoint": (1.04, 1.02),
-    "Newmark": (1.2, 1.14),
-    "BDF": (1.19, 1.18),
-    "TRBDF2": (1.15, 1.18),
-    "EnergyMomentum": (1.17, 1.22),
+MOST_LOOPS = {  # more than implicit Euler, of two steps and of their gradient
+    "Midpoint": (2, 2),
+    "Newmark": (9, 19),
+    "BDF": (12, 25),
+    "TRBDF2": (10, 27),
+    "EnergyMomentum": (11, 28),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MOST_LOOPS)
-def test_first_calls_have_about_as_many_loops_as_implicit_eulers(name):
-    """XLA takes as long for each, whatever is in it, and that is most of a first call."""
+def test_first_calls_have_few_loops_more_than_implicit_eulers(name):
+    """XLA takes as long for each, whatever is in it, and that is most of a first call. Of Euler's some 49 and 128."""
     of, x = compiled_beam()
 
     def loops(kind):
         ends = of(kind), jax.grad(of(kind))
         return [(jax.jit(end).lower(x).compile().as_text() or "").count(" fusion(") for end in ends]
 
-    ratios = np.divide(loops(getattr(jm.integrator, name)), loops(jm.ImplicitEuler))
-    assert (ratios < MOST_LOOPS[name]).all(), ratios
+    more = np.subtract(loops(getattr(jm.integrator, name)), loops(jm.ImplicitEuler))
+    assert (more <= MOST_LOOPS[name]).all(), more
 
 
 @pytest.mark.slow

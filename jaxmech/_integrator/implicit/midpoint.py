@@ -11,7 +11,8 @@ class Midpoint(AbstractImplicitScheme):
     """`x1 = x0 (+) h u`, `p1 - p0 = h f(x0 (+) h/2 u, u)`, `u` the mean velocity: second order, symplectic, no dissipation.
 
     Conserves momentum and angular momentum (the latter to second order where masses are carried by several frames at once,
-    as by `BeamMapping`), and the energy of linear systems and of free rigid bodies, whose spins are averaged in the body. Stable for linear systems at any step; stiff nonlinear ones need `EnergyMomentum`, or dissipation.
+    as by `BeamMapping`), and the energy of linear systems and of free rigid bodies, whose spins are averaged in the body.
+    Stable for linear systems at any step; stiff nonlinear ones need `EnergyMomentum`, or dissipation.
     `newton=False`: one linear solve; the options are those of `ImplicitEuler`. Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
     Source: E. Hairer, C. Lubich, G. Wanner, *Geometric Numerical Integration*, 2nd ed., 2006, doi:10.1007/3-540-30666-8,
