@@ -713,7 +713,9 @@ def test_a_star_dome_has_as_many_bifurcations_as_it_has_modes(dtype):
     pair, alone, other = [("bifurcation", 155.5652)] * 2, ("bifurcation", 165.7475), [("bifurcation", 165.0700)] * 2
     expected = [("limit", 3.08475), ("limit", -2.81419), *pair, alone, ("limit", 166.96996), *other]
     assert [kind for kind, _ in found] == [kind for kind, _ in expected]
-    np.testing.assert_allclose([load for _, load in found], [load for _, load in expected], rtol=1e-4)
+    # In single precision rounding tells the last two apart, by up to 1.7e-4 as the processor has it.
+    most = 1e-4 if dtype == jnp.float64 else 2e-4
+    np.testing.assert_allclose([load for _, load in found], [load for _, load in expected], rtol=most)
 
 
 @pytest.mark.slow
