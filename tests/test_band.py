@@ -61,7 +61,7 @@ def test_narrow_bands_are_filled_up_with_zeros(width):
     """Where LAPACK is quicker so: the factor is that of the matrix."""
     matrix = chain(200, width)
     band = Band.of(matrix.indptr, matrix.indices, np.inf)
-    assert band is not None and band.width not in range(48, 65)
+    assert band is not None and band.width == {47: 47, 52: 65, 70: 70}[width]
     backend = BandFirst(band, SuperLUBackend)
     backend.factor(matrix.data)
     b = np.random.default_rng(1).normal(size=(200, 2))

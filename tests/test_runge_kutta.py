@@ -35,6 +35,23 @@ class Fourth(AbstractRungeKutta):
     tableau = Tableau(PAIR.tableau.rows, EMBEDDED)
 
 
+@pytest.mark.parametrize("kind", [I.RK4, I.Tsitouras])
+def test_what_is_damped_is_stable_as_far_as_is_said(kind):
+    """`|R(z)| <= 1` in every direction of the left half plane, and straight to the left."""
+    t, free, damped = kind.tableau, kind.stability, kind.damped_stability
+    stages = len(t.rows)
+    rows = np.array([[float(a) for a in row] + [0.0] * (stages - len(row)) for row in t.rows])
+    weights = np.array([float(b) for b in t.weights] + [0.0] * (stages - len(t.weights)))
+    moments = [1.0, *(weights @ np.linalg.matrix_power(rows, k) @ np.ones(stages) for k in range(stages))]
+
+    def growth(z):
+        return np.abs(np.polyval(moments[::-1], z)).max()
+
+    lengths, angles = np.linspace(0, min(free, damped), 400), np.linspace(np.pi / 2, np.pi, 400)
+    assert growth(lengths[:, None] * np.exp(1j * angles)) <= 1 + ROUNDING
+    assert growth(-np.linspace(0, damped, 400)) <= 1 + ROUNDING
+
+
 def trees(order):
     """All rooted trees with so many vertices, a tree being the tuple of those at its root, sorted."""
     if order == 1:

@@ -27,6 +27,9 @@ from ..mass_inverse import has_lumped_masses, inverse_blocks, solved_by_masses, 
 
 Product = Callable[[Fields], Fields]
 
+_DAMPING = Terms(mass=False, stiffness=False)
+_CLOSER = 2  # times that a safe step is made longer
+
 
 @checked
 def critical_time_step(system: System, state: State, *, steps: int = 30, throw: bool = True) -> Scalar:
@@ -42,8 +45,8 @@ def critical_time_step(system: System, state: State, *, steps: int = 30, throw: 
     (under `jit`, JAX's run-time error) that names a state in which a free direction has no mass, or what is not finite,
     unless `throw=False`, which gives NaN there.
     Source: B. N. Parlett, *The Symmetric Eigenvalue Problem*, 1998, doi:10.1137/1.9781611971163, chapter 13; T. Belytschko,
-    W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2 (damped velocities are
-    those that the acceleration before leads to, which is as strict as those of half a step before).
+    W. K. Liu, B. Moran, *Nonlinear Finite Elements for Continua and Structures*, 2000, section 6.2, where velocities of half
+    a step before are damped, which allows twice the `gamma`.
 
     Example:
 
@@ -126,10 +129,6 @@ def critical(system: System, state: State, stability: Stability, steps: int = 30
         square = largest(1.0, 0.0)
         limit, bad = _over(stability.free, jnp.sqrt(jnp.maximum(square, 0.0))), jnp.isnan(square)
     return jnp.where(held, jnp.inf, jnp.where(bad, jnp.nan, limit))
-
-
-_DAMPING = Terms(mass=False, stiffness=False)
-_CLOSER = 2  # times that a safe step is made longer
 
 
 def _damped_limit(stability: Stability, largest: Callable[[Any, Any], Array], square: Array, rate: Array) -> Array:

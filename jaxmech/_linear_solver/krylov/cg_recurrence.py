@@ -1,4 +1,4 @@
-"""The scalars of conjugate gradients, once for the loop of array operations (`pcg.py`) and for the kernel
+"""The scalars of conjugate gradients, once for operations on arrays (`cg_step.py`) and for the kernel
 (`cg_kernel_llvm.py`).
 
 What is said here of numbers, each of the two says of its own: `math` is `jax.numpy`, or what writes instructions down.
