@@ -104,7 +104,7 @@ def test_functions_without_end_share_their_memory():
     def function(number):
         name = f"test_{number}_{os.getpid()}"
         lines = [f"define double @{name}(double %x) {{", f"  %y = fmul double %x, {number}.5", "  ret double %y", "}"]
-        return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(load("\n".join(lines), name, {}))
+        return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(load("\n".join(lines), (name,), {})[0])
 
     first, before = function(0), maps()
     others = [function(number) for number in range(1, 300)]

@@ -172,9 +172,7 @@ def summed_by_kernel(
     return _kernel(call, of_one, places, count, _most(call, _SOME))(arrays, places, count, own=own)
 
 
-def _kernel(
-    call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, most: int | None
-) -> Callable[..., list[Array]]:
+def _kernel(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int, most: int | None) -> Kernel:
     lanes = None if count >= WIDTH else count
     form = lanes, *form_of(arrays, places)
     if most is not None and most <= call.refused.get(form, 0):
@@ -187,6 +185,11 @@ def _kernel(
                 call.refused[form] = most
             raise
     return call.compiled[form]
+
+
+def kernel_of(call: ElementProgram, arrays: Sequence[Any], places: Sequence[Places], count: int) -> Kernel:
+    """The kernel of so many elements, of arrays and places like these."""
+    return _kernel(call, arrays, places, count, _most(call, count))
 
 
 def in_xla(call: ElementProgram) -> Callable[..., list[Any]]:

@@ -1,12 +1,14 @@
 """The elements of a batch of scenes as the elements of one scene."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .._runtime.array_types import Array
 from .program.nodal_gather import NodeRows
+from .program.scatter_plan import AbstractElementSums
 
 Nodes = tuple[int | None, ...]  # for every array, at the nodes of which array of numbers it is read
 
@@ -14,6 +16,13 @@ Nodes = tuple[int | None, ...]  # for every array, at the nodes of which array o
 def node_arrays(nodes: Nodes) -> int:
     """How many arrays of node numbers there are."""
     return 1 + max((i for i in nodes if i is not None), default=-1)
+
+
+def plan_of(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], AbstractElementSums | None]:
+    """The arrays, and the plan of the sums, that the operands are."""
+    count, numbers = len(nodes), node_arrays(nodes)
+    arrays = [a if i is None else NodeRows(a, operands[count + i]) for a, i in zip(operands, nodes, strict=False)]
+    return arrays, jax.tree.unflatten(sums, operands[count + numbers :])
 
 
 def read(operands: Sequence[Array], batched: Sequence[bool], nodes: Nodes) -> tuple[list[Array], list[bool]]:

@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from .._runtime.jax_internals import ClosedJaxpr, Literal, Tracer, jaxpr_as_fun, rewired
 from .._runtime.joined_arrays import JoinedArrays
 from .._runtime.plain_form import first_that_works
+from .called_elements import are_called
 from .primitive import map_program
 from .program.element_jaxpr import reduced
 from .scalarize.arithmetic import NotScalarisable
 from .scalarize.expansion import expands, inner_programs
 from .scalarize.factorisation import LARGEST, LIBRARY
-from .scalarize.indexing import counts_of_places
 from .scalarize.loops import is_kept
+from .scalarize.places import counts_of_places, is_in_memory
 from .scalarize.supported import SUPPORTED, calls_host
 
 _MOST_CONSTANTS = 4096  # numbers that a program has in it
@@ -28,23 +29,26 @@ _MOST_CONSTANTS = 4096  # numbers that a program has in it
 # optimises up to here. A body on a hinge by the midpoint rule has 174,000: a step takes a twentieth of XLA's time.
 _LONGEST = 200_000
 # The same for each operation on arrays, of which XLA begins one in the time that so many take: steps of pendulums and joints
-# have up to 21, of tops up to 35. Two triangles have 60 by implicit Euler, and take 1.6 times XLA's time; four points and
-# six springs 67, and 2.3 times, after nine times the first call; sixteen triangles by `VelocityVerlet` 263, and three times.
-_MOST_FOR_ONE = 40
+# have up to 21, of tops up to 26; sixteen triangles, whose loop is called, 18 by `VelocityVerlet`, and take 0.7 of XLA's
+# time, 28 by `Tsitouras`, and 0.75; 24 springs between sixteen points 28 and 42, and 0.85 and as long; the first call half a
+# second longer. One body's energies at both ends of a step have 60, and take 1.6 times XLA's time.
+_MOST_FOR_ONE = 32
+_MOST_FOR_ONE_ONCE = 26  # of what is computed once: to compile it counts more
 _WRITTEN = ("scatter", "scatter-add", "scatter-max", "scatter-min")
 _READ = ("gather", "dynamic_slice")
 
 
-def is_worth_a_kernel(program: ClosedJaxpr) -> bool:
+def is_worth_a_kernel(program: ClosedJaxpr, *, once: bool = False) -> bool:
     """Whether a kernel of a program may be expected to take less time than XLA, which begins each of its operations on
-    arrays; elements that are mapped have kernels of their own there, several at a time."""
+    arrays; elements that are mapped have kernels of their own there, several at a time. `once`: and to compile it."""
     known = {v for v, c in zip(program.jaxpr.constvars, program.consts, strict=True) if not isinstance(c, Tracer)}
     if sum(c.size for c in program.consts if not isinstance(c, Tracer)) > _MOST_CONSTANTS:
         return False
     computed = {*program.jaxpr.constvars, *program.jaxpr.invars} - known
 
     def judged() -> bool:
-        return _length(program.jaxpr, computed) <= min(_LONGEST, _MOST_FOR_ONE * _operations(program.jaxpr))
+        for_one = _MOST_FOR_ONE_ONCE if once else _MOST_FOR_ONE
+        return _length(program.jaxpr, computed) <= min(_LONGEST, for_one * _operations(program.jaxpr))
 
     return first_that_works("the step of a loop", judged, lambda: False)
 
@@ -114,6 +118,8 @@ def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
     name, size = eqn.primitive.name, sum(v.aval.size for v in eqn.outvars)
     if name not in SUPPORTED and not expands(name):
         raise NotScalarisable(f"{name} as scalars")
+    if name == "jaxmech_mapped" and are_called(eqn):
+        return size + sum(v.aval.size for v in eqn.invars)
     inner = [getattr(program, "jaxpr", program) for program in inner_programs(eqn)]
     if inner:
         times = eqn.params.get("count", 1) * _rounds(eqn)
@@ -125,9 +131,10 @@ def _of_equation(eqn: Any, computed: Sequence[bool]) -> int:
             raise NotScalarisable(f"{name} of {rows} rows")
         return rows * size
     if name in _READ and any(computed[1:]):
-        return math.prod(counts_of_places(eqn)) * size
+        return min(math.prod(counts_of_places(eqn)) * size, eqn.invars[0].aval.size + size)
     if name in _WRITTEN and computed[1]:
-        return math.prod(counts_of_places(eqn)) * eqn.invars[2].aval.size
+        changes, counts = eqn.invars[2].aval.size, counts_of_places(eqn)
+        return 2 * (size + changes) if is_in_memory(size, changes, counts) else math.prod(counts) * changes
     if name == "dynamic_update_slice" and any(computed[2:]):
         return math.prod(counts_of_places(eqn)) * eqn.invars[1].aval.size
     if name == "dot_general":

@@ -28,8 +28,9 @@ from .._runtime.jax_internals import (
 )
 from .._runtime.plain_form import first_that_works
 from .batching import AbstractSceneProgram, Own, in_front, map_scenes
+from .called_elements import are_called, called_elements
 from .dispatch import are_few, evaluated, summed_by_kernel, vmapped_and_summed
-from .folding import Nodes, folded_elements, node_arrays, read
+from .folding import Nodes, folded_elements, node_arrays, plan_of, read
 from .plain_rules import or_plain, plain_batch, plain_jvp, plain_transpose
 from .program.element_jaxpr import ElementProgram
 from .program.nodal_gather import NodeRows
@@ -69,15 +70,8 @@ def _place(numbers: list[Any], nodes: Any) -> int:
     return known
 
 
-def _plan(operands: Sequence[Any], nodes: Nodes, sums: Any) -> tuple[list[Any], AbstractElementSums | None]:
-    """The arrays, and the plan of the sums, that the operands are."""
-    count, numbers = len(nodes), node_arrays(nodes)
-    arrays = [a if i is None else NodeRows(a, operands[count + i]) for a, i in zip(operands, nodes, strict=False)]
-    return arrays, jax.tree.unflatten(sums, operands[count + numbers :])
-
-
 def _evaluate(*operands, call, count, nodes, sums, divides, by_kernel=False):
-    arrays, plan = _plan(operands, nodes, sums)
+    arrays, plan = plan_of(operands, nodes, sums)
     return first_that_works(
         call,
         lambda: evaluated(call, count, arrays, plan, divides=divides, by_kernel=by_kernel),
@@ -87,7 +81,7 @@ def _evaluate(*operands, call, count, nodes, sums, divides, by_kernel=False):
 
 def _plain(*operands, call, count, nodes, sums, divides):
     del divides
-    arrays, plan = _plan(operands, nodes, sums)
+    arrays, plan = plan_of(operands, nodes, sums)
     return vmapped_and_summed(call, count, arrays, plan)
 
 
@@ -102,7 +96,7 @@ def _abstract(*operands, call, count, nodes, sums, divides):
 
 def _jvp(primals, tangents, *, call, count, nodes, sums, divides):
     outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
-    arrays, plan = _plan(primals, nodes, sums)
+    arrays, plan = plan_of(primals, nodes, sums)
     moving = tuple(i for i, t in enumerate(tangents[: len(arrays)]) if not is_zero(t))
     rates = [zero_tangent(a) for a in outputs]
     if moving:
@@ -124,7 +118,7 @@ def _like(array: Any, values: Any) -> Any:
 
 
 def _transpose(cotangents, *operands, call, count, nodes, sums, divides):
-    arrays, plan = _plan(operands, nodes, sums)
+    arrays, plan = plan_of(operands, nodes, sums)
     linear = [i for i, a in enumerate(operands[: len(nodes)]) if is_undefined_primal(a)]
     # First those that are added up at nodes, which kernels do as they go.
     at_nodes = [i for i in linear if call.axes[i] == 0 and isinstance(arrays[i], NodeRows)]
@@ -174,7 +168,7 @@ def _batch(operands, dimensions, *, call, count, nodes, sums, divides):
     if has_sums and (are_few(count) or not on_cpu()):
 
         def in_any_order(*operands):
-            arrays, plan = _plan(operands, nodes, sums)
+            arrays, plan = plan_of(operands, nodes, sums)
             assert plan is not None
             return plan.applied(map_program(call, count, arrays, divides=divides))
 
@@ -212,8 +206,8 @@ class _Sums(AbstractSceneProgram):
         if self.divides or any(own[leaves:]):
             raise NotScalarisable("sums of scenes that are divided over devices, or have plans of their own")
         one = [jax.ShapeDtypeStruct(a.shape[mine:], a.dtype) for a, mine in zip(operands, own, strict=True)]
-        arrays, plan = _plan(operands, self.nodes, self.sums)
-        examples, _ = _plan(one, self.nodes, self.sums)
+        arrays, plan = plan_of(operands, self.nodes, self.sums)
+        examples, _ = plan_of(one, self.nodes, self.sums)
         assert plan is not None
         of_operand = {id(a): mine for a, mine in zip(operands, own, strict=True)}
         return summed_by_kernel(self.call, self.count, arrays, examples, plan.places(), of_operand)
@@ -241,9 +235,11 @@ def _only_wanted(wanted, eqn):
     return [i in kept for i in range(len(eqn.invars))], eqn.replace(invars=inputs, outvars=outputs, params=params)
 
 
-def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
-    """The rule of scalars: one element (a point of the element that is scalarised) after the other."""
+def _scalars(arithmetic: AbstractArithmetic, eqn: Any, *operands: np.ndarray) -> list[np.ndarray]:
+    """The rule of scalars: one element (a point of the element that is scalarised) after the other, or a loop over them."""
     call = eqn.params["call"]
+    if arithmetic.calls and are_called(eqn):
+        return called_elements(arithmetic, eqn, operands)
     if len(operands) > len(call.axes):  # with numbers of nodes, or sums
         avals = tuple(v.aval for v in eqn.invars)
         form = avals, eqn.params["count"], eqn.params["nodes"], eqn.params["sums"]
@@ -268,4 +264,4 @@ define(
     unused=_without_unused,
 )
 compile_on_cpu(_mapped_p, _evaluate, functools.partial(_evaluate, by_kernel=True))
-RULES[_mapped_p.name] = _unrolled
+RULES[_mapped_p.name] = _scalars

@@ -26,6 +26,7 @@ _TYPES = {np.dtype(name): of for name, of in TYPES.items()}  # the name of a typ
 
 _NAME = "jaxmech"
 _known: set[str] = set()  # what is compiled, by the name that XLA knows it by
+_loops: dict[str, int] = {}  # and where its `@each` is
 _lock = threading.Lock()
 
 
@@ -33,8 +34,8 @@ class ForeignFunction:
     """`@each(ptr %a0, ..., ptr %r0, ..., i64, ...)` of a text: pointers to `arguments` arrays and to `results`, which it
     writes, and whole numbers.
 
-    `called`: the functions of the C library that it needs; `optimised`: or rather compiled soon. Raises `NotCompilable`
-    where the machine lacks one.
+    `called`: the functions that it needs, of the C library or `each` of others; `optimised`: or rather compiled soon. Raises
+    `NotCompilable` where the machine lacks one.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ForeignFunction:
         assert xla is not None
         handler = _handler(xla, _call(xla, arguments, results, numbers))
         self.name = _target("\n".join([text, *handler]), called, optimised)
+        self.each = _each(self.name)
 
     def __call__(
         self,
@@ -182,14 +184,24 @@ def _target(text: str, called: Sequence[str], optimised: bool) -> str:
     with _lock:
         if name not in _known:
             symbols = {function: _address(function) for function in called}
-            address = load(text.replace(f"@{_NAME}(", f"@{name}("), name, symbols, optimised=optimised)
+            each = _each(name)
+            named = text.replace(f"@{_NAME}(", f"@{name}(").replace("call void @each(", f"call void @{each}(")
+            named = named.replace("define internal void @each(", f"define void @{each}(")
+            address, _loops[each] = load(named, (name, each), symbols, optimised=optimised)
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
             _known.add(name)
     return name
 
 
+def _each(name: str) -> str:
+    """The name by which other texts call what a handler calls."""
+    return f"{name}.each"
+
+
 def _address(function: str) -> int:
-    """Where a function of the C library is."""
+    """Where a function is: `each` of another text, or one of the C library."""
+    if function in _loops:
+        return _loops[function]
     library = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
     if not hasattr(library, function):
         raise NotCompilable(f"no {function} in this process")

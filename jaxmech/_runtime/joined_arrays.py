@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .array_types import Array
 
-_SMALL = 16  # entries of what is joined
+_SMALL = 256  # entries of what is joined: what the step of a small scene hands on is one array
 
 
 class JoinedArrays(eqx.Module):

@@ -8,6 +8,7 @@ Numbers of nodes and of rows are data, and may be traced. Where one does not exi
 kernel gives is NaN, or -1 of whole numbers.
 """
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class Kernel:
         longest = _LONG_FOR_A_STEP if program.is_whole else _LONG_FOR_A_HANDFUL
         optimised = lanes is None or text.text.count("\n") < longest
         self._function = ForeignFunction(*text, optimised=optimised)
+        self.loop = self._function.each  # the name by which other kernels call it
 
     def __call__(
         self,
@@ -136,11 +138,11 @@ def kernel_text(
     """The loop over all elements."""
     dtypes = [v.aval.dtype for v in (*program.jaxpr.invars, *program.jaxpr.outvars)]
     width = width_for(dtypes) if lanes is None else width_of_handful(lanes)
-    sizes = most, width if lanes is None else lanes, width
+    made = functools.partial(VectorArithmetic, most, width if lanes is None else lanes, width, calls=program.is_whole)
     try:
-        return _text(program, arrays, places, VectorArithmetic(*sizes), again=lanes is None)
+        return _text(program, arrays, places, made(), again=lanes is None)
     except WrittenOver:
-        return _text(program, arrays, places, VectorArithmetic(*sizes, in_memory=False), again=lanes is None)
+        return _text(program, arrays, places, made(in_memory=False), again=lanes is None)
 
 
 def _text(

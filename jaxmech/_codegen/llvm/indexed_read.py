@@ -1,5 +1,6 @@
 """An entry of a table that elements share, read where its number says: a choice from among all takes as many operations."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,28 +10,39 @@ from ..._llvm.ffi import number_type
 from ..._llvm.ir_builder import constant
 from ..scalarize.arithmetic import Scalar, is_number
 from .shared_product import shared_matrix
-from .stored import Stored, value_at
+from .stored import Stored, copied, value_at
 from .vector import Vector, vector_of
 
 
-def indexed_read(arithmetic: Any, scalars: np.ndarray, number: Scalar) -> Vector | None:
-    """One of some scalars, which are numbers that are known or those of an argument in regular steps, else None.
+def indexed_read(arithmetic: Any, scalars: np.ndarray, some: slice, number: Scalar) -> Vector | None:
+    """One of some of the scalars: of numbers that are known, or of those of an argument in regular steps; of one element
+    alone also of a copy of all scalars. Else None.
 
-    `number`: 0 for the first; whoever asks sees to it that there is one.
+    `number`: 0 for the first of them; whoever asks sees to it that there is one.
     """
-    dtype = scalars[0].dtype
-    if dtype.kind == "b":
+    if scalars[0].dtype.kind == "b":
         return None
-    if isinstance(scalars[0], Stored):
-        return _read_stored(arithmetic, scalars, number)
-    if all(map(is_number, scalars)):
-        table, first, step = _known_table(arithmetic, scalars), 0, 1
-    elif (place := shared_matrix(scalars[None])) is not None:
-        table, first, step = f"%a{place.argument}", place.first, place.column_step
-    else:
+    if isinstance(scalars[some][0], Stored) and (entry := _read_stored(arithmetic, scalars[some], number)) is not None:
+        return entry
+    all_, first = (scalars, some.start) if arithmetic.has_places else (scalars[some], 0)
+    table = table_of(arithmetic, all_)
+    if table is None:
         return None
+    name, begin, step = table
     at = arithmetic.combine("mul", number.dtype, number, number.dtype.type(step))
-    return arithmetic.once(f"read {table} {first}", (at,), lambda: _read(arithmetic, table, first, at, dtype))
+    made = functools.partial(_read, arithmetic, name, begin + first * step, at, scalars[0].dtype)
+    return arithmetic.once(f"read {name} {begin + first * step}", (at,), made)
+
+
+def table_of(arithmetic: Any, scalars: np.ndarray) -> tuple[str, int, int] | None:
+    """Where scalars stand in memory, the number of the first there, and the step from one to the next."""
+    if all(map(is_number, scalars)):
+        return known_table(arithmetic, scalars), 0, 1
+    if (place := shared_matrix(scalars[None])) is not None:
+        return f"%a{place.argument}", place.first, place.column_step
+    if arithmetic.has_places:
+        return arithmetic.once("copied", scalars, lambda: copied(arithmetic, scalars)), 0, 1
+    return None
 
 
 def _read_stored(arithmetic: Any, scalars: Sequence[Scalar], number: Scalar) -> Vector | None:
@@ -42,7 +54,7 @@ def _read_stored(arithmetic: Any, scalars: Sequence[Scalar], number: Scalar) -> 
     return value_at(arithmetic, first.memory, number, first.number)
 
 
-def _known_table(arithmetic: Any, scalars: np.ndarray) -> str:
+def known_table(arithmetic: Any, scalars: np.ndarray) -> str:
     """Numbers that are known as an array of the program."""
     scalar = number_type(scalars[0].dtype)
 

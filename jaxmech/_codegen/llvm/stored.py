@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..._llvm.ffi import number_type
-from ..scalarize.arithmetic import NotScalarisable, Scalar
+from ..scalarize.arithmetic import Change, NotScalarisable, Scalar, is_number
 from .vector import Vector
 
 
@@ -47,9 +47,13 @@ def loaded(arithmetic: Any, x: Stored) -> Vector:
     """The value of an entry."""
     if x.writing != x.memory.writings:
         raise WrittenOver("an entry that was written over")
-    scalar = number_type(x.dtype)
-    at = arithmetic.named_line(f"getelementptr {scalar}, ptr {x.memory.name}, i64 {x.number}")
-    return Vector(arithmetic.named_line(f"load {scalar}, ptr {at}"), x.dtype)
+
+    def made() -> Vector:
+        scalar = number_type(x.dtype)
+        at = arithmetic.named_line(f"getelementptr {scalar}, ptr {x.memory.name}, i64 {x.number}")
+        return Vector(arithmetic.named_line(f"load {scalar}, ptr {at}"), x.dtype)
+
+    return arithmetic.once("loaded", (x,), made)
 
 
 def value_at(arithmetic: Any, memory: Memory, number: Scalar, offset: int) -> Vector:
@@ -86,3 +90,45 @@ def put_at(arithmetic: Any, memory: Memory, number: Scalar, values: Sequence[tup
         at = arithmetic.named_line(f"getelementptr {scalar}, ptr {start}, i64 {offset}")
         arithmetic.lines.append(f"  store {scalar} {value}, ptr {at}")
     memory.changed()
+
+
+def room(arithmetic: Any, kind: str, size: int) -> str:
+    """Memory for so many numbers of a type."""
+    name = arithmetic.fresh()
+    arithmetic.before.append(f"  {name} = alloca [{size} x {kind}]")
+    return name
+
+
+def copied(arithmetic: Any, scalars: Sequence[Scalar]) -> str:
+    """Where a copy of some scalars is, one after the other."""
+    kind = number_type(scalars[0].dtype)
+    values, pointer = [arithmetic.named(x) for x in scalars], room(arithmetic, kind, len(scalars))
+    for k, value in enumerate(values):
+        at = arithmetic.named_line(f"getelementptr {kind}, ptr {pointer}, i64 {k}")
+        arithmetic.lines.append(f"  store {kind} {value}, ptr {at}")
+    return pointer
+
+
+def changed(arithmetic: Any, scalars: Sequence[Scalar], changes: Sequence[Change], combined: str | None) -> list[Scalar]:
+    """Some scalars after changes, each of them replaced, or combined with a value: in a copy of them."""
+    dtype = scalars[0].dtype
+    kind, pointer = number_type(dtype), copied(arithmetic, scalars)
+    for number, offset, value, is_there in changes:
+        start = arithmetic.named_line(f"getelementptr {kind}, ptr {pointer}, i64 {offset}")
+        at = arithmetic.named_line(
+            f"getelementptr {kind}, ptr {start}, {number_type(number.dtype)} {arithmetic.named(number)}"
+        )
+        new = value
+        if combined is not None or not is_number(is_there):
+            old = Vector(arithmetic.named_line(f"load {kind}, ptr {at}"), dtype)
+            new = value if combined is None else arithmetic.combine(combined, dtype, old, value)
+            new = new if is_number(is_there) else arithmetic.select(is_there, new, old)
+        arithmetic.lines.append(f"  store {kind} {arithmetic.named(new)}, ptr {at}")
+    return entries_at(arithmetic, pointer, dtype, len(scalars))
+
+
+def entries_at(arithmetic: Any, pointer: str, dtype: Any, size: int) -> list[Scalar]:
+    """So many numbers as they are in memory now."""
+    kind = number_type(dtype)
+    places = [arithmetic.named_line(f"getelementptr {kind}, ptr {pointer}, i64 {k}") for k in range(size)]
+    return [Vector(arithmetic.named_line(f"load {kind}, ptr {at}"), dtype) for at in places]

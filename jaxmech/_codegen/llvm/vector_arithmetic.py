@@ -13,14 +13,14 @@ import numpy as np
 from ..._llvm.ffi import TYPES, number_type
 from ..._llvm.ir_builder import constant
 from ..._runtime.jax_internals import primitives
-from ..scalarize.arithmetic import AbstractArithmetic, Branch, NotScalarisable, Scalar, is_number
+from ..scalarize.arithmetic import AbstractArithmetic, Branch, Change, NotScalarisable, Scalar, is_number
 from . import branches
 from .composed import COMPOSED, number, power
-from .indexed_read import indexed_read
+from .indexed_read import indexed_read, table_of
 from .instructions import check_types, instruction
 from .operations import DIVISIONS, INTRINSICS, LINES, OF_THE_C_LIBRARY, ROUNDED
 from .shared_product import shared_product
-from .stored import Stored, loaded, memory_of, put_at, value_at
+from .stored import Stored, changed, loaded, memory_of, put_at, value_at
 from .vector import WIDTH, Vector, vector_type
 
 _BLOCK = 500  # lines after which another block begins
@@ -38,9 +38,12 @@ class VectorArithmetic(AbstractArithmetic):
 
     keeps_loops = False
 
-    def __init__(self, most: int | None = None, lanes: int = WIDTH, width: int = WIDTH, *, in_memory: bool = True):
+    def __init__(
+        self, most: int | None = None, lanes: int = WIDTH, width: int = WIDTH, *, in_memory: bool = True, calls: bool = False
+    ):
         super().__init__()
-        self._most, self.lanes, self.width = most, lanes, width
+        self._most, self.lanes, self.width, self.calls = most, lanes, width, calls
+        self.has_places = width == 1
         self.lines: list[str] = []
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
@@ -101,8 +104,15 @@ class VectorArithmetic(AbstractArithmetic):
     def product(self, dtype: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
         return shared_product(self, dtype, left, right)
 
-    def read(self, scalars: np.ndarray, number: Scalar) -> Scalar | None:
-        return indexed_read(self, scalars, number)
+    def read(self, scalars: np.ndarray, some: slice, number: Scalar) -> Scalar | None:
+        return indexed_read(self, scalars, some, number)
+
+    def prepare(self, scalars: np.ndarray) -> None:
+        if self.has_places and len(scalars) and scalars[0].dtype.kind != "b" and memory_of(list(scalars)) is None:
+            table_of(self, scalars)
+
+    def changed(self, scalars: Sequence[Scalar], changes: Sequence[Change], combined: str | None) -> list[Scalar]:
+        return changed(self, scalars, changes, combined)
 
     def write(
         self, scalars: Sequence[Scalar], number: Scalar, values: Sequence[tuple[int, Scalar]], is_there: Scalar

@@ -20,7 +20,7 @@ class ElementProgram:
 
     def __init__(self, program: ClosedJaxpr, axes: Axes, is_whole: bool = False):
         self.jaxpr, self.consts, self.axes, self.is_whole = program.jaxpr, program.consts, axes, is_whole
-        self.compiled: dict[Any, Callable[..., list[Any]]] = {}  # what runs it, by what it depends on
+        self.compiled: dict[Any, Any] = {}  # what runs it, by what it depends on
         self.refused: dict[Any, int] = {}  # what does not run it, by how many results it might have had
         self._made: dict[Any, Any] = {}
 

@@ -3,7 +3,7 @@
 import abc
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,15 @@ from ..._runtime.plain_form import NotCompilable
 # A number known while tracing; or what the arithmetic makes of a scalar that every element has, or that they share.
 Scalar = Any
 Branch = Callable[["AbstractArithmetic", list[Scalar]], list[Scalar]]
+
+
+class Change(NamedTuple):
+    """One of some scalars is replaced by a value, or combined with it, if it is there: so many after the one of a number."""
+
+    number: Scalar
+    offset: int
+    value: Scalar
+    is_there: Scalar
 
 
 class NotScalarisable(NotCompilable):
@@ -35,6 +44,8 @@ class AbstractArithmetic(abc.ABC):
     """
 
     keeps_loops: bool  # whether a loop may stay one
+    calls = False  # whether elements that are mapped may be a call of the loop over them
+    has_places = False  # whether scalars may be put where a number says
 
     def __init__(self):
         self._known: dict[Any, tuple[Any, Any]] = {}
@@ -82,10 +93,14 @@ class AbstractArithmetic(abc.ABC):
         del dtype, left, right
         return None
 
-    def read(self, scalars: np.ndarray, number: Scalar) -> Scalar | None:
+    def read(self, scalars: np.ndarray, some: slice, number: Scalar) -> Scalar | None:
         """One of some scalars by its number, which one of them has, as one operation; None: it is chosen from among them."""
-        del scalars, number
+        del scalars, some, number
         return None
+
+    def prepare(self, scalars: np.ndarray) -> None:
+        """Says that some scalars will be read by number in a loop that follows."""
+        del scalars
 
     def write(
         self, scalars: Sequence[Scalar], number: Scalar, values: Sequence[tuple[int, Scalar]], is_there: Scalar
@@ -94,6 +109,10 @@ class AbstractArithmetic(abc.ABC):
         None: each of them is chosen."""
         del scalars, number, values, is_there
         return None
+
+    def changed(self, scalars: Sequence[Scalar], changes: Sequence[Change], combined: str | None) -> list[Scalar]:
+        """Scalars after changes of some of them, one after the other; of an arithmetic that `has_places`."""
+        raise NotImplementedError
 
     def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
         """`a + b`, `a b`, ... : one of the operations that reductions are made of."""

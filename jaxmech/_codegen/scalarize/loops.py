@@ -78,13 +78,15 @@ def _unrolled(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars],
 
 
 def _counted(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], run: Run) -> list[Scalars]:
-    """A loop of known length as one that counts: what a round reads, and where its results go, it chooses by its number."""
+    """A loop of known length as one that counts: what a round reads, and where its results go, its number says."""
     params, body = eqn.params, eqn.params["jaxpr"]
     consts, state, sequences = _parts(params, operands)
     states, length = len(state), np.int32(params["length"])
     own = [entries(c) for c in body.consts]
     rows = [boxed(np.zeros(v.aval.shape, v.aval.dtype)) for v in eqn.outvars[states:]]
     start = [boxed(np.int32(0)), *state, *rows]
+    for x in sequences:
+        arithmetic.prepare(x.reshape(-1))
 
     def going(arithmetic: AbstractArithmetic, scalars: list[Any]) -> list[Any]:
         return [arithmetic.combine("lt", bool, scalars[0], length)]
@@ -93,33 +95,49 @@ def _counted(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], 
         at, *arrays = divided(scalars, start)
         number, rows = at[()], arrays[states:]
         place = arithmetic.combine("sub", np.int32, np.int32(length - 1), number) if params["reverse"] else number
-        is_asked = bool(sequences or rows)  # or the program is as long as the loop
-        here = [arithmetic.combine("eq", bool, place, np.int32(k)) for k in range(length)] if is_asked else []
-        current = [_row_at(arithmetic, here, x) for x in sequences]
+        current = [_row_at(arithmetic, place, x) for x in sequences]
         outputs = run(arithmetic, body.jaxpr, own, [*consts, *arrays[:states], *current])
-        written = [_with_row(arithmetic, here, x, new) for x, new in zip(rows, outputs[states:], strict=True)]
+        written = [_with_row(arithmetic, place, x, new) for x, new in zip(rows, outputs[states:], strict=True)]
         return [arithmetic.combine("add", np.int32, number, np.int32(1)), *listed([*outputs[:states], *written])]
 
-    dtypes = [np.dtype(np.int32), *(v.aval.dtype for v in eqn.outvars for _ in range(v.aval.size))]
-    return divided(arithmetic.repeated(going, advanced, listed(start), dtypes), start)[1:]
+    avals = [v.aval for v in eqn.outvars]
+    dtypes = [np.dtype(np.int32), *(aval.dtype for aval in avals for _ in range(aval.size))]
+    written = _places(avals, [k >= states and _is_worth_memory(aval) for k, aval in enumerate(avals)], 1)
+    return divided(arithmetic.repeated(going, advanced, listed(start), dtypes, written), start)[1:]
 
 
-def _row_at(arithmetic: AbstractArithmetic, here: Sequence[Any], x: Scalars) -> Scalars:
-    """The row of an array whose number it is that is `here`."""
-    result = x[0, ...].copy()
-    for k, is_here in enumerate(here[1:], 1):
-        for place in np.ndindex(result.shape):
-            result[place] = _either(arithmetic, is_here, x[(k, *place)], result[place])
+def _row_at(arithmetic: AbstractArithmetic, place: Any, x: Scalars) -> Scalars:
+    """The row of an array that has a number: read there, or chosen."""
+    result, size = x[0, ...].copy(), x[0, ...].size
+    first = arithmetic.combine("mul", np.int32, place, np.int32(size))
+    span = x.size - size + 1
+    for k, at in enumerate(np.ndindex(result.shape)):
+        read = arithmetic.read(x.reshape(-1), slice(k, k + span), first)
+        if read is None:
+            read = result[at]
+            for number, is_here in _others(arithmetic, place, len(x)):
+                read = _either(arithmetic, is_here, x[(number, *at)], read)
+        result[at] = read
     return result
 
 
-def _with_row(arithmetic: AbstractArithmetic, here: Sequence[Any], x: Scalars, new: Scalars) -> Scalars:
+def _with_row(arithmetic: AbstractArithmetic, place: Any, x: Scalars, new: Scalars) -> Scalars:
     """An array with another row there."""
-    result = x.copy()
-    for k, is_here in enumerate(here):
-        for place in np.ndindex(new.shape):
-            result[(k, *place)] = chosen(arithmetic, is_here, new[place], x[(k, *place)])
+    result, first = x.copy(), arithmetic.combine("mul", np.int32, place, np.int32(new.size))
+    written = arithmetic.write(list(x.flat), first, list(enumerate(new.flat)), np.True_)
+    if written is not None:
+        result.flat[:] = written
+        return result
+    for number in range(len(x)):
+        is_here = arithmetic.combine("eq", bool, place, np.int32(number))
+        for at in np.ndindex(new.shape):
+            result[(number, *at)] = chosen(arithmetic, is_here, new[at], x[(number, *at)])
     return result
+
+
+def _others(arithmetic: AbstractArithmetic, place: Any, count: int) -> list[tuple[int, Any]]:
+    """The numbers after the first, and whether each is the place."""
+    return [(k, arithmetic.combine("eq", bool, place, np.int32(k))) for k in range(1, count)]
 
 
 def _either(arithmetic: AbstractArithmetic, is_here: Any, a: Any, b: Any) -> Any:
@@ -180,12 +198,18 @@ def repeated(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], 
 
 def _written(body: Any, avals: Sequence[Any]) -> list[slice]:
     """Where, among the scalars of arrays, those are to which the rounds of a loop write at places that are computed."""
-    begins, kinds = np.cumsum([0, *(aval.size for aval in avals)]), _kinds_written(body.jaxpr)
-    return [
-        slice(int(begin), int(begin) + aval.size)
-        for begin, aval in zip(begins, avals, strict=False)
-        if (aval.shape, aval.dtype) in kinds and aval.size >= _WORTH_MEMORY and aval.dtype.kind != "b"
-    ]
+    kinds = _kinds_written(body.jaxpr)
+    return _places(avals, [(aval.shape, aval.dtype) in kinds and _is_worth_memory(aval) for aval in avals], 0)
+
+
+def _is_worth_memory(aval: Any) -> bool:
+    return aval.size >= _WORTH_MEMORY and aval.dtype.kind != "b"
+
+
+def _places(avals: Sequence[Any], flags: Sequence[bool], first: int) -> list[slice]:
+    """Where the scalars of some arrays are in the list of all, from the first on."""
+    begins = np.cumsum([first, *(aval.size for aval in avals)])
+    return [slice(int(b), int(b) + aval.size) for b, aval, flag in zip(begins, avals, flags, strict=False) if flag]
 
 
 def _kinds_written(jaxpr: Any) -> set[tuple[Any, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._runtime.jax_internals import primitives
-from . import factorisation, indexing, reductions, symmetric
+from . import factorisation, indexing, placing, reductions, symmetric
 from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .known_numbers import Scalars
 from .supported import ELEMENTWISE, UNCHANGED
@@ -180,6 +180,7 @@ RULES: dict[str, Callable] = {
     "stack": stack,
     "unstack": unstack,
     **indexing.RULES,
+    **placing.RULES,
     **factorisation.RULES,
     **reductions.RULES,
     symmetric.NAME: symmetric.mirrored,

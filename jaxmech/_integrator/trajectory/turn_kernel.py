@@ -11,7 +11,7 @@ from ..._runtime.element_compiler import element_form
 from ..._runtime.jax_internals import jaxpr_as_fun
 from ..._runtime.joined_arrays import JoinedArrays
 
-_MOST_NUMBERS = 128  # that a turn hands on: of more, its program is longer than it is worth
+_MOST_NUMBERS = 256  # that a turn hands on: of more, its program is longer than it is worth
 
 
 class Turns(NamedTuple):
@@ -52,7 +52,7 @@ def in_one(function: Callable[[Any], Any], state: Any) -> Any:
     """`function(state)`, by one kernel likewise: what a motion begins with is computed once, and compiled as well."""
     if not _is_small(state):
         return function(state)
-    traced, is_worth_it = _traced(function, state)
+    traced, is_worth_it = _traced(function, state, once=True)
     return _by_kernel(traced, state)(state) if is_worth_it else traced(state)
 
 
@@ -61,10 +61,10 @@ def _is_small(carry: Any) -> bool:
     return may_be and jax.eval_shape(JoinedArrays.of, carry).size <= _MOST_NUMBERS
 
 
-def _traced(function: Callable[..., Any], *examples: Any) -> tuple[Callable[..., Any], bool]:
+def _traced(function: Callable[..., Any], *examples: Any, once: bool = False) -> tuple[Callable[..., Any], bool]:
     """The function, traced once for all, and whether it is worth a kernel."""
     program, shapes = jax.make_jaxpr(function, return_shape=True)(*examples)
-    return _of_trees(jaxpr_as_fun(program), shapes), is_worth_a_kernel(program)
+    return _of_trees(jaxpr_as_fun(program), shapes), is_worth_a_kernel(program, once=once)
 
 
 def _by_kernel(function: Callable[..., Any], *examples: Any) -> Callable[..., Any]:
