@@ -218,7 +218,8 @@ def runge_kutta_4(build: PartBuilder, part: Component, solver: AbstractStepSolve
     """RungeKutta4Solver."""
     del solver
     part.ignored("threadSafeVisitor")
-    scheme = SofaRungeKutta4() if build.rayleigh else RK4(check_step=False)
+    plain = RK4(check_step=False)
+    scheme = SofaRungeKutta4(plain) if build.rayleigh else plain
     return lambda system, state: scheme, ""
 
 
