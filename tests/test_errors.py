@@ -224,6 +224,19 @@ HELD = {"springs": jm.force.AnchoredSprings(("body", [0, 1, 2, 3]), 10.0, CHAIN)
 OF_TWO = jnp.array([0.0, -1.0])  # in a scene of three dimensions
 
 
+@pytest.mark.parametrize("call", [jm.total_force, implicit_step, explicit_steps], ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    ("leaf", "value", "name"),
+    [(lambda s: s.gravity, [0.0, 0.0, -9.81], "gravity"), (lambda s: s.rayleigh, {"mass": [0.1]}, "rayleigh['mass']")],
+    ids=["gravity", "rayleigh"],
+)
+def test_a_list_put_past_the_constructor_is_named(call, leaf, value, name):
+    mass = {"mass": jm.mass.UniformMass(("body", range(4)), 1.0)}
+    scene = system(forces=pull() | HELD, masses=mass, rayleigh={"mass": 0.1}, gravity=[0.0, 0.0, -9.81])
+    with pytest.raises(TypeError, match=re.escape(f"System: {name} must be an array, got [0.")):
+        call(eqx.tree_at(leaf, scene, value), scene.at_rest({"body": CHAIN}))
+
+
 @pytest.mark.parametrize(
     "call", [jm.total_force, jm.energy, jm.static_solve, implicit_step, explicit_steps], ids=lambda c: c.__name__
 )

@@ -357,7 +357,7 @@ def test_another_scene_is_refused(jitted):
             assemble(*longer)
         with pytest.raises(ValueError, match="but the system's main states are"):
             assemble(renamed[0], state)
-        with pytest.raises(ValueError, match=r"built for positions of shapes \{\}"):
+        with pytest.raises(ValueError, match=r"built for the main states \['chain'\], and is given \[.*\]: build it again"):
             assemble(*renamed)
         with pytest.raises(ValueError, match=r"position of 'chain' has shape \(1, 5, 3\), expected \(nodes, 3\)"):
             assemble(system, batch)

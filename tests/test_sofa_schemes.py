@@ -87,6 +87,53 @@ def test_a_scheme_is_its_formula(tmp_path, scheme):
         np.testing.assert_allclose([x[number], v[number]], [y, u], rtol=1e-12)
 
 
+DAMPED = f"""<SparseLDLSolver/><MechanicalObject name="p" position="0 1 0" velocity="0 0.7 0"/>
+  <UniformMass name="mass" vertexMass="{M}" rayleighMass="{RM}"/>
+  <PlaneForceField name="plane" stiffness="{K}" damping="0" bilateral="1" rayleighStiffness="{RK}"/>"""
+C = RM * M + RK * K  # [kg/s]
+
+
+def damped_newmark(x, v, a):
+    """The damping of components in the matrix and, as `b` of `addMBKdx` is not nil, in the forces."""
+    drag = C * (v + H * a / 2)
+    new = (force(x) - drag - K * (H * v + H**2 * a / 4)) / (M + H / 2 * C + H**2 / 4 * K)
+    return x + H * v + H**2 / 4 * (a + new), v + H / 2 * (a + new), new
+
+
+def damped_backward(x, v, _):
+    """One iteration from `x + h v`: damping is in its matrix alone, `b` of the forces is nil."""
+    y = x + H * v
+    d = H * force(y) / (M + H * C + H**2 * K)
+    return y + H * d, v + d, None
+
+
+def undamped_runge_kutta(x, v, _):
+    """`f / M`, without a matrix: without damping."""
+    f = lambda y: np.array([y[1], force(y[0]) / M])  # noqa: E731
+    y = np.array([x, v])
+    a = f(y)
+    b = f(y + H / 2 * a)
+    c = f(y + H / 2 * b)
+    return *(y + H / 6 * (a + 2 * b + 2 * c + f(y + H * c))), None
+
+
+@pytest.mark.parametrize(
+    "scheme, step, memory",
+    [
+        ("<NewmarkImplicitSolver/>", damped_newmark, force(1.0) / M),
+        ("<BDFOdeSolver/><NewtonRaphsonSolver/>", damped_backward, None),
+        ("<RungeKutta4Solver/>", undamped_runge_kutta, None),
+        pytest.param("<RungeKutta2Solver/>", midpoint, None, marks=pytest.mark.slow),
+    ],
+)
+def test_rayleigh_damping_of_components_is_where_a_scheme_has_it(tmp_path, scheme, step, memory):
+    x, v = heights(load(tmp_path, scheme + DAMPED), 4)
+    y, u = 1.0, 0.7
+    for number in range(1, 5):
+        y, u, memory = step(y, u, memory)
+        np.testing.assert_allclose([x[number], v[number]], [y, u], rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", [pytest.param(list(SCHEMES)[0], marks=pytest.mark.slow), list(SCHEMES)[1]])
 def test_schemes_are_differentiated(tmp_path, scheme):

@@ -55,7 +55,10 @@ def check_fit(who: str, built: Signature, sizes: Sizes, system: System, state: S
 
     Everything looked at is static: nothing is lost under `jit`, and nothing is spent in a compiled program.
     """
-    expected = {s: (n, system.dofs[s].coord_size) for s, n, _ in sizes if s in system.dofs}
+    own_states, given = [s for s, _, _ in sizes], list(state.position)
+    if sorted(own_states) != sorted(given):
+        raise ValueError(f"{who} was built for the main states {own_states}, and is given {given}: build it again.")
+    expected = {s: (n, system.dofs[s].coord_size) for s, n, _ in sizes}
     found = {s: tuple(x.shape) for s, x in state.position.items()}
     if found != expected:
         raise ValueError(f"{who} was built for positions of shapes {expected}, and is given {found}: build it again.")

@@ -21,6 +21,17 @@ def check_numbers(system: Any) -> None:
         check_gravity(system)
 
 
+def check_no_lists(system: Any) -> None:
+    """Raise a `TypeError` naming a number of the scene that was filled, past its constructor, with a list."""
+    numbers = {"gravity": system.gravity} | {f"rayleigh['{name}']": c for name, c in system.rayleigh.items()}
+    for name, number in numbers.items():
+        if isinstance(number, list | tuple):
+            raise TypeError(
+                f"System: {name} must be an array, got {number!r:.80}; the constructor makes arrays of lists, `eqx.tree_at` "
+                "does not."
+            )
+
+
 def check_gravity(system: Any) -> None:
     """Raise where gravity is no vector, or there are masses and none of them feels it, which is of another dimension."""
     gravity = system.gravity

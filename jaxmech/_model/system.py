@@ -22,6 +22,7 @@ from .._scene.stencil import Stencil
 from .internal import begins
 from .multiplier_force import MultiplierForce
 from .multiplier_states import check_unnamed, rows_of, unnamed, without_rows
+from .number_checks import check_no_lists
 from .scene_checks import check_names, check_position, mapping_order
 from .state_checks import check_state
 
@@ -184,6 +185,7 @@ def check_inputs(who: str, system: Any, state: Any) -> None:
     """Raise unless these are a scene and one of its states, with values that can be where they can be looked at."""
     check_instance(who, "system", system, System)
     check_instance(who, "state", state, State)
+    check_no_lists(system)
     check_state(who, system, state)
 
 

@@ -16,6 +16,7 @@ from .numerics.attached import SolvedTwoWays
 from .numerics.euler_explicit import SofaExplicitEuler
 from .numerics.euler_implicit import SofaEuler
 from .numerics.minimal_residuals import MinimalResiduals
+from .numerics.runge_kutta_4 import SofaRungeKutta4
 from .numerics.step_preconditioners import Factored, Unchanged
 from .numerics.unconverged_solvers import (
     AbstractStepSolver,
@@ -215,9 +216,11 @@ def explicit(*, symplectic: bool, **options: Any) -> Make:
 
 def runge_kutta_4(build: PartBuilder, part: Component, solver: AbstractStepSolver) -> tuple[Make, str]:
     """RungeKutta4Solver."""
-    del build, solver
+    del solver
     part.ignored("threadSafeVisitor")
-    return lambda system, state: RK4(check_step=False), ""
+    plain = RK4(check_step=False)
+    scheme = SofaRungeKutta4(plain) if build.rayleigh else plain
+    return lambda system, state: scheme, ""
 
 
 SCHEMES = {

@@ -33,8 +33,8 @@ def segments(
 ) -> tuple[Any, State, Any]:
     """The frames, the last state, and what happened in every step, of a run that is in a file after every segment."""
     every = _segment_length(every, counts)
-    given = {"system": system, "state": state, "integrator": integrator, "dt": h, "steps": (counts, every)}
-    given |= {"observe": observe}
+    given = {"system": system, "state": state, "integrator": integrator, "dt": h, "observe": observe}
+    given |= counts._asdict() | {"restart_every": every}  # what differs is named so
 
     def onward(at: dict[str, Any]) -> dict[str, Any]:
         done = int(at["done"])

@@ -48,7 +48,7 @@ class SofaNewmark(AbstractLinearisedScheme):
         w1 = combined((1.0, v), (h * (1 - gamma), a))
         w2 = combined((rK + h, v), (h * (1 - gamma) * rK + h**2 * (1 - 2 * beta) / 2, a))
         resisting = self.matrix(scene, state, carry.kept, Factors(mass=0.0, damping=0.0, stiffness=1.0, rayleigh=0.0)).mv(w2)
-        damped = Factors(mass=rM, damping=1.0, stiffness=0.0, geometric=0.0, rayleigh=0.0)
+        damped = Factors(mass=rM, damping=1.0, stiffness=0.0, geometric=0.0, rayleigh=1.0)
         dragging = self.matrix(scene, state, carry.kept, damped).mv(w1)
         b = combined((1.0, total_force(scene, state)), (-1.0, dragging), (-1.0, resisting))
         factors = Factors(

@@ -120,7 +120,7 @@ class SofaBackwardDifferences(AbstractLinearisedScheme):
 
         def solve(here: State, seen: Seen) -> tuple[Solved, Fields]:
             b = combined((-1.0, seen.residual), (t, self.matrix(scene, here, carry.kept, _K).mv(seen.more)))
-            factors = Factors(mass=a[0] + h * rM, damping=h, stiffness=h * (rK + t), rayleigh=0.0)
+            factors = Factors(mass=a[0] + h * rM, damping=h, stiffness=h * (rK + t), rayleigh=h)
             A = self.matrix(scene, here, carry.kept, factors)
             return self.solved(scene, A, b, past._replace(last=jax.tree.map(jnp.zeros_like, past.last)))
 
