@@ -140,6 +140,28 @@ def test_a_soft_spring_in_series_makes_the_path_snap_back():
     assert jumped.turns == ()  # and goes on as it went: nothing turned at the point where it came down
 
 
+@pytest.mark.slow_cases("float32")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+def test_a_coordinate_that_does_not_move_does_not_turn(dtype):
+    """How far a spring is stretched that carries nothing, on a mass pushed back and forth: where rounding changed the
+    sign of its rate, its displacement of 1e-16 m was said to turn."""
+
+    def hung(load):
+        push = jm.force.ConstantForce(("p", [0]), load * jnp.ones((1, 1), dtype))
+        forces = {
+            "law": Snap(("p", [0])),
+            "spring": jm.force.Springs((("p", [0]), ("p", [1])), dtype(1 / 3), dtype(0.7)),
+            "push": push,
+        }
+        stretch = jm.mapping.FunctionMapping(("p", [[0, 1]]), "stretch", lambda x: x[1] - x[0])
+        return jm.System({"p": jm.Vec1(), "stretch": jm.Vec1()}, forces=forces, mappings={"stretch": stretch})
+
+    start = hung(jnp.zeros((), dtype)).at_rest({"p": np.array([[0.0], [0.7]], dtype)})
+    path = jm.follow_path(hung, start, step=0.05, steps=40, displacement=("stretch", 0, 0))
+    assert [c.kind for c in path.critical] == ["limit", "limit"] and path.position["p"][-1, 0, 0] > 2.2
+    assert path.turns == () and np.abs(path.displacement).max() < 8 * np.finfo(dtype).eps
+
+
 @pytest.mark.slow
 def test_a_high_truss_bifurcates_sideways_and_its_branch_is_a_circle():
     rise = 40.0
@@ -416,6 +438,15 @@ class Across(jm.force.AbstractEnergyForceField):
 
     def element_energy(self, a):
         return 0.5 * self.stiffness * (a[0] - self.level) ** 2
+
+
+class Snap(jm.force.AbstractEnergyForceField):
+    """`E = x^2 (x - 2)^2 / 4`: `P = x (x - 1) (x - 2)`."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+
+    def element_energy(self, p):
+        return 0.25 * (p[0] * (p[0] - 2)) ** 2
 
 
 ROD, SPRING = 2.2, 3e5

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._linear_solver.base.vectors import norm
 from .._linear_solver.eigen.inertia import UNKNOWN
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -68,7 +69,7 @@ class PathSearch:
     def turning_point(self, a: Place, b: Place) -> PathPoint | None:
         """Where the displacement turns, by the method of false position (Illinois)."""
         (low, at_low), (high, at_high) = (0.0, self._progress(a)), (1.0, self._progress(b))
-        if not at_low * at_high < 0:
+        if not at_low * at_high < 0 or not any(_moves(self.problem, p.point) for p in (a, b)):
             return None
         found = b
         for _ in range(_MOST):
@@ -142,6 +143,14 @@ class PathSearch:
     def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
         way = _way_between(self.problem.scene(load).dofs, other.u, u), load - other.load
         return float(self.scales.size(way))
+
+
+@compiled
+def _moves(problem: PathProblem, point: PathPoint) -> Array:
+    """Whether the coordinate that is followed does: as far as it could in so long a way, but for rounding."""
+    steepest = norm(problem.lever.forces(problem.slope(point.mark)))
+    most = steepest * norm(problem.displacement(point.rate))
+    return jnp.abs(point.measured_rate) > jnp.finfo(most.dtype).eps ** 0.5 * most
 
 
 @compiled
