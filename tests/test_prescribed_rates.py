@@ -271,7 +271,7 @@ def led_by(time, state, parameters):
     return {"pivot": {"displacements": 0.5 * time**2 * jnp.array([[*LEAD, 0.0]])}}
 
 
-LED = ["RK4", "VelocityVerlet", "CentralDifference", "SymplecticEuler", "Tsitouras"]
+LED = ["RK4", "VelocityVerlet", "CentralDifference", "SymplecticEuler", "Tsitouras", "Newmark", "HHT", "GeneralizedAlpha"]
 
 
 @pytest.mark.slow_cases(
@@ -281,17 +281,19 @@ LED = ["RK4", "VelocityVerlet", "CentralDifference", "SymplecticEuler", "Tsitour
 @pytest.mark.parametrize("kind", ["control", "keys"])
 def test_what_masses_couple_to_a_motion_is_jerked_along(kind, name):
     """Between key frames, and in a step under control, a motion has no acceleration: explicit schemes knew none at all, and
-    the pendulum swung as if its pivot stood still."""
+    the pendulum swung as if its pivot stood still; Newmark's method and its kin took on what a jump had left to the free
+    directions, and had it twice."""
 
     def turned(kind, steps):
         system, start = led_pendulum(kind)
         control = led_by if kind == "control" else None
-        run = jm.simulate(system, start, made(name, system, start, newton=False), 0.8 / steps, steps, control=control)
+        run = jm.simulate(system, start, made(name, system, start, newton=True), 0.8 / steps, steps, control=control)
         return run.last.position["frame"][0, 2]
 
     system, start = led_pendulum("fixed")
     exact = jm.simulate(system, start, jm.integrator.RK4(), 1e-3, 800).last.position["frame"][0, 2]
     coarse, fine = (abs(turned(kind, steps) - exact) for steps in (100, 200))
     assert abs(exact) > 1.5 and fine < 6e-3
-    if kind == "control" and name != "SymplecticEuler":
-        assert 3.8 < coarse / fine < 4.2  # of second order
+    if kind == "control":
+        order = 2 if name in EXPLICIT and name != "SymplecticEuler" else 1
+        assert abs(np.log2(coarse / fine) - order) < ORDER
