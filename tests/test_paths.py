@@ -120,6 +120,15 @@ def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
 
 
 @pytest.mark.slow
+def test_a_first_arc_far_beyond_the_end_ends_where_it_shall():
+    """From a trial at 12 353 N no step at 600 N converged, and the path ended there, as a success."""
+    path = jm.follow_path(scene(1.0), at_rest(1.0), step=1e4, steps=60, displacement=("p", 1, 1), to=600.0)
+    np.testing.assert_allclose(path.loads[-1], 600.0, rtol=1e-12)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    assert path.cutbacks[0].result == jm.RESULTS.not_converged and heights(path)[-1] < -1
+
+
+@pytest.mark.slow
 def test_a_soft_spring_in_series_makes_the_path_snap_back():
     soft = 500.0
     options = {"step": 20.0, "steps": 60, "displacement": ("p", 3, 1), "to": 600.0}
