@@ -775,3 +775,26 @@ def test_a_column_of_equal_axes_buckles_about_both_at_once():
         x = np.asarray(branch.position["p"][:, 0, :2]) @ np.asarray(fork.mode["p"][0, :2])
         np.testing.assert_allclose(2.0 * (branch.loads - 1), x**2, atol=1e-6)
         assert abs(x[-1]) > 0.2
+
+
+@pytest.mark.slow
+def test_bifurcations_close_to_each_other_are_each_found_once():
+    """Stiff columns side by side displace by less than coordinates of a metre are rounded by, and a
+    bifurcation passed for one between the points before: one was listed twice, and one not at all."""
+    springs = np.array([1.0, 1.0005, 1.001, 1.2])  # [N/m], the loads at which columns of 1 m fall
+    feet, tops = 2 * np.arange(4), 2 * np.arange(4) + 1
+
+    def columns(load):
+        forces = {
+            "rods": jm.force.Springs((("p", feet), ("p", tops)), 1e6, 1.0),
+            "sides": jm.force.AnchoredSprings(("p", tops), springs, [[float(i), 1.0] for i in range(4)]),
+            "load": jm.force.ConstantForce(("p", tops), load * jnp.array([0.0, -1.0])),
+        }
+        return jm.System({"p": jm.Vec2()}, forces=forces, constraints={"feet": jm.constraint.Fixed(("p", feet))})
+
+    start = columns(jnp.zeros(())).at_rest({"p": [[float(i), float(j)] for i in range(4) for j in range(2)]})
+    for step in (0.1, 2.0):
+        path = jm.follow_path(columns, start, step=step, steps=40, to=1.5)
+        np.testing.assert_allclose([c.load for c in path.critical], springs, rtol=1e-5)  # the rods give by 1e-6
+        sideways = np.abs([c.mode["p"][tops, 0] for c in path.critical])
+        np.testing.assert_allclose(sideways, np.eye(4), atol=1e-3)

@@ -116,17 +116,20 @@ class PathSearch:
         return None
 
     def _several(self, a: Place, b: Place, count: int) -> list[Critical]:
-        """A bifurcation in as many directions at once, once with a mode in each."""
+        """Bifurcations in as many directions, at once or too near to be told apart by halving: each across those before."""
         for place in (b, a):
-            u, load, ways = place.point.u, place.point.load, (place.point.rate,)
-            for _ in range(count):
-                ways += (softest_mode(self.problem, self.solver, u, load, ways),)
-            found = []
-            for mode in ways[1:]:
-                start, others = (load, mode, self.scales.load), tuple(w for w in ways[1:] if w is not mode)
+            u, load = place.point.u, place.point.load
+            found: list[Critical] = []
+            for missing in range(count, 0, -1):
+                known = tuple(c.mode for c in found)
+                ways = (place.point.rate, *known)
+                for _ in range(missing):
+                    ways += (softest_mode(self.problem, self.solver, u, load, ways),)
+                mode, *others = ways[1 + len(known) :]
+                start, others = (load, mode, self.scales.load), (*known, *others)
                 found.append(find_critical(self.problem, self.newton, self.solver, "bifurcation", u, start, others))
             if all(self._is("bifurcation", c, a, b) for c in found):
-                return found
+                return sorted(found, key=lambda c: self._distance(c.u, c.load, a.point))
         return []
 
     def _is(self, kind: str, found: Critical, a: Place, b: Place) -> bool:
@@ -136,6 +139,10 @@ class PathSearch:
         return bool(found.result == RESULTS.successful) and passed and self._lies_between(found, a, b)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
+        load, (low, high) = float(found.load), sorted((float(a.point.load), float(b.point.load)))
+        rounding = 16 * float(jnp.finfo(found.load.dtype).eps) * abs(load)
+        if a.sign == b.sign and not low - rounding <= load <= high + rounding:
+            return False  # though it may be as near as displacements are rounded by
         whole = self._distance(a.point.u, a.point.load, b.point)
         off = float(found.near / self.scales.displacement)  # of single precision, more than what is left of a step halved
         return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole + off
