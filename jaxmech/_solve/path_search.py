@@ -140,9 +140,9 @@ class PathSearch:
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
         load, (low, high) = float(found.load), sorted((float(a.point.load), float(b.point.load)))
-        rounding = 16 * float(jnp.finfo(found.load.dtype).eps) * abs(load)
-        if a.sign == b.sign and not low - rounding <= load <= high + rounding:
-            return False  # though it may be as near as displacements are rounded by
+        room = 0.5 * float(jnp.finfo(found.load.dtype).eps) ** 0.5 * abs(load)  # as of displacements below
+        if a.sign == b.sign and not low - room <= load <= high + room:
+            return False  # though displacements may be too small to tell
         whole = self._distance(a.point.u, a.point.load, b.point)
         off = float(found.near / self.scales.displacement)  # of single precision, more than what is left of a step halved
         return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole + off
