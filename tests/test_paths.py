@@ -120,6 +120,15 @@ def test_load_steps_are_cut_back_before_a_limit_point_and_the_reason_is_kept():
 
 
 @pytest.mark.slow
+def test_a_first_arc_far_beyond_the_end_ends_where_it_shall():
+    """From a trial at 12 353 N no step at 600 N converged, and the path ended there, as a success."""
+    path = jm.follow_path(scene(1.0), at_rest(1.0), step=1e4, steps=60, displacement=("p", 1, 1), to=600.0)
+    np.testing.assert_allclose(path.loads[-1], 600.0, rtol=1e-12)
+    np.testing.assert_allclose(path.loads, exact_load(heights(path), 1.0), rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    assert path.cutbacks[0].result == jm.RESULTS.not_converged and heights(path)[-1] < -1
+
+
+@pytest.mark.slow
 def test_a_soft_spring_in_series_makes_the_path_snap_back():
     soft = 500.0
     options = {"step": 20.0, "steps": 60, "displacement": ("p", 3, 1), "to": 600.0}
@@ -138,6 +147,28 @@ def test_a_soft_spring_in_series_makes_the_path_snap_back():
     jumped = jm.follow_path(scene(1.0, soft), at_rest(1.0), **options)
     assert np.abs(np.diff(heights(jumped))).max() > 0.5 > np.abs(np.diff(heights(path))).max()
     assert jumped.turns == ()  # and goes on as it went: nothing turned at the point where it came down
+
+
+@pytest.mark.slow_cases("float32")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+def test_a_coordinate_that_does_not_move_does_not_turn(dtype):
+    """How far a spring is stretched that carries nothing, on a mass pushed back and forth: where rounding changed the
+    sign of its rate, its displacement of 1e-16 m was said to turn."""
+
+    def hung(load):
+        push = jm.force.ConstantForce(("p", [0]), load * jnp.ones((1, 1), dtype))
+        forces = {
+            "law": Snap(("p", [0])),
+            "spring": jm.force.Springs((("p", [0]), ("p", [1])), dtype(1 / 3), dtype(0.7)),
+            "push": push,
+        }
+        stretch = jm.mapping.FunctionMapping(("p", [[0, 1]]), "stretch", lambda x: x[1] - x[0])
+        return jm.System({"p": jm.Vec1(), "stretch": jm.Vec1()}, forces=forces, mappings={"stretch": stretch})
+
+    start = hung(jnp.zeros((), dtype)).at_rest({"p": np.array([[0.0], [0.7]], dtype)})
+    path = jm.follow_path(hung, start, step=0.05, steps=40, displacement=("stretch", 0, 0))
+    assert [c.kind for c in path.critical] == ["limit", "limit"] and path.position["p"][-1, 0, 0] > 2.2
+    assert path.turns == () and np.abs(path.displacement).max() < 8 * np.finfo(dtype).eps
 
 
 @pytest.mark.slow
@@ -416,6 +447,15 @@ class Across(jm.force.AbstractEnergyForceField):
 
     def element_energy(self, a):
         return 0.5 * self.stiffness * (a[0] - self.level) ** 2
+
+
+class Snap(jm.force.AbstractEnergyForceField):
+    """`E = x^2 (x - 2)^2 / 4`: `P = x (x - 1) (x - 2)`."""
+
+    on: tuple[jm.Stencil, ...] = jm.stencils()
+
+    def element_energy(self, p):
+        return 0.25 * (p[0] * (p[0] - 2)) ** 2
 
 
 ROD, SPRING = 2.2, 3e5
@@ -735,3 +775,26 @@ def test_a_column_of_equal_axes_buckles_about_both_at_once():
         x = np.asarray(branch.position["p"][:, 0, :2]) @ np.asarray(fork.mode["p"][0, :2])
         np.testing.assert_allclose(2.0 * (branch.loads - 1), x**2, atol=1e-6)
         assert abs(x[-1]) > 0.2
+
+
+@pytest.mark.slow
+def test_bifurcations_close_to_each_other_are_each_found_once():
+    """Stiff columns side by side displace by less than coordinates of a metre are rounded by, and a
+    bifurcation passed for one between the points before: one was listed twice, and one not at all."""
+    springs = np.array([1.0, 1.0005, 1.001, 1.2])  # [N/m], the loads at which columns of 1 m fall
+    feet, tops = 2 * np.arange(4), 2 * np.arange(4) + 1
+
+    def columns(load):
+        forces = {
+            "rods": jm.force.Springs((("p", feet), ("p", tops)), 1e6, 1.0),
+            "sides": jm.force.AnchoredSprings(("p", tops), springs, [[float(i), 1.0] for i in range(4)]),
+            "load": jm.force.ConstantForce(("p", tops), load * jnp.array([0.0, -1.0])),
+        }
+        return jm.System({"p": jm.Vec2()}, forces=forces, constraints={"feet": jm.constraint.Fixed(("p", feet))})
+
+    start = columns(jnp.zeros(())).at_rest({"p": [[float(i), float(j)] for i in range(4) for j in range(2)]})
+    for step in (0.1, 2.0):
+        path = jm.follow_path(columns, start, step=step, steps=40, to=1.5)
+        np.testing.assert_allclose([c.load for c in path.critical], springs, rtol=1e-5)  # the rods give by 1e-6
+        sideways = np.abs([c.mode["p"][tops, 0] for c in path.critical])
+        np.testing.assert_allclose(sideways, np.eye(4), atol=1e-3)

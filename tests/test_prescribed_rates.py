@@ -241,3 +241,59 @@ def test_traced_key_frames_that_do_not_increase_are_a_failure(moved):
     for times in ([0.0, 2.0, 1.0], [0.0, 0.0, 2.0]):
         result, _, table = solved(jnp.array(times))
         assert result == jm.RESULTS.not_finite and jnp.isnan(table).all()
+
+
+ALONG, LEAD = (True, True, False), np.array([3.0, 1.0])  # [m/s^2]
+
+
+def led_pendulum(kind):
+    """A pendulum whose pivot is led with a constant acceleration: seen from there, gravity is less by that. The mass at its
+    tip couples the angle to the pivot."""
+    on, times = ("frame", [0]), np.linspace(0.0, 1.0, 401)
+    if kind == "fixed":
+        pivot = jm.constraint.FixedComponents(on, ALONG)
+    elif kind == "control":
+        pivot = jm.constraint.PrescribedMotion(on, [[0.0] * 3], [[0.0] * 3], components=ALONG)
+    else:
+        keys = 0.5 * times[:, None] ** 2 * np.array([*LEAD, 0.0])
+        pivot = jm.constraint.PrescribedMotion(on, [[0.0] * 3], keys, times, components=ALONG)
+    system = jm.System(
+        {"frame": jm.Rigid2(), "tip": jm.Vec2()},
+        masses={"tip": jm.mass.UniformMass(("tip", [0]), 1.0), "body": jm.mass.PlanarRigidMass(("frame", [0]), 0.5, 0.1)},
+        mappings={"arm": jm.mapping.RigidMapping(("frame", [0]), "tip", [[0.6, -0.8]])},
+        constraints={"pivot": pivot},
+        gravity=np.array([0.0, -9.81]) - (LEAD if kind == "fixed" else 0.0),
+    )
+    return system, system.at_rest({"frame": [[0.0, 0.0, 0.0]]})
+
+
+def led_by(time, state, parameters):
+    return {"pivot": {"displacements": 0.5 * time**2 * jnp.array([[*LEAD, 0.0]])}}
+
+
+LED = ["RK4", "VelocityVerlet", "CentralDifference", "SymplecticEuler", "Tsitouras", "Newmark", "HHT", "GeneralizedAlpha"]
+
+
+@pytest.mark.slow_cases(
+    *(f"{kind}-{name}" for name in LED for kind in ("control", "keys") if (kind, name) != ("control", "RK4"))
+)
+@pytest.mark.parametrize("name", LED)
+@pytest.mark.parametrize("kind", ["control", "keys"])
+def test_what_masses_couple_to_a_motion_is_jerked_along(kind, name):
+    """Between key frames, and in a step under control, a motion has no acceleration: explicit schemes knew none at all, and
+    the pendulum swung as if its pivot stood still; Newmark's method and its kin took on what a jump had left to the free
+    directions, and had it twice."""
+
+    def turned(kind, steps):
+        system, start = led_pendulum(kind)
+        control = led_by if kind == "control" else None
+        run = jm.simulate(system, start, made(name, system, start, newton=True), 0.8 / steps, steps, control=control)
+        return run.last.position["frame"][0, 2]
+
+    system, start = led_pendulum("fixed")
+    exact = jm.simulate(system, start, jm.integrator.RK4(), 1e-3, 800).last.position["frame"][0, 2]
+    coarse, fine = (abs(turned(kind, steps) - exact) for steps in (100, 200))
+    assert abs(exact) > 1.5 and fine < 6e-3
+    if kind == "control":
+        order = 2 if name in EXPLICIT and name != "SymplecticEuler" else 1
+        assert abs(np.log2(coarse / fine) - order) < ORDER

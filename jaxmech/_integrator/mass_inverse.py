@@ -16,7 +16,7 @@ from .._linear_solver.krylov.pcg import PCG
 from .._linear_system.matrix_free import MatrixFreeSystem
 from .._math.small_matmul import times_vectors
 from .._math.small_matrix import inverse
-from .._model.constraint_projection import constrained_product, has_prescribed_motion, project
+from .._model.constraint_projection import constrained_product, has_prescribed_motion, led, project
 from .._model.dynamics import Fields, momentum, zero_forces
 from .._model.inertia import force_in_motion, varying_masses
 from .._model.subsystem import with_only
@@ -24,7 +24,7 @@ from .._model.system import State, System
 from .._model.terms import Factors
 from .._runtime.array_types import Array
 from .._runtime.reverse_mode import kept as kept_in_reverse
-from .displaced import combined, driven_by_motions, prescribed_accelerations
+from .displaced import combined, driven_by_motions, prescribed_accelerations, prescribed_rates
 from .mass_matrix import whole_mass_matrix
 
 _FEW = 60  # unknowns of which a factor takes less than iterations, each of which goes through the mappings
@@ -80,6 +80,33 @@ def acceleration(system: System, state: State, kept: Fields | None, solver: Any)
         force, driven = driven_by_motions(system, state, force_of_motion(system, state))
         a = _by_blocks(system, kept, project(system, force))
     return a if driven is None else combined((1.0, a), (1.0, driven))
+
+
+def jerked(system: System, state: State, kept: Fields | None, solver: Any) -> State:
+    """`state` with velocities that fit its constraints and motions. Where a motion jumps in its velocity, at a key frame or
+    as control leads it, what masses couple to it is jerked along: `P p` stays, of the momentum `p`.
+
+    `kept`, `solver`: as in `acceleration`.
+    """
+    velocity = state.velocity
+    if has_prescribed_motion(system):
+        rates = prescribed_rates(system, state)
+        jump = combined((1.0, rates), (-1.0, led(system, velocity)))
+        velocity = combined((1.0, velocity), (1.0, jump), (-1.0, dragged(system, state, jump, kept, solver)))
+        velocity = combined((1.0, project(system, velocity)), (1.0, rates))
+    else:
+        velocity = project(system, velocity)
+    return eqx.tree_at(lambda s: s.velocity, state, velocity)
+
+
+def dragged(system: System, state: State, jump: Fields, kept: Fields | None, solver: Any) -> Fields:
+    """`M^-1 P M dv`: what velocities lose in free directions where others jump by `dv`."""
+    push = project(system, momentum(system, state.position, jump))
+    if kept is not None:
+        return _by_blocks(system, kept, push)
+    if has_lumped_masses(system):
+        return _by_blocks(system, inverse_blocks(system, state.position), push)
+    return solved_by_masses(system, state, push, solver)
 
 
 def _by_blocks(system: System, blocks: Fields, force: Fields) -> Fields:

@@ -105,6 +105,12 @@ def prescribed(system: System, position: Mapping[str, Array], time: Array) -> Fi
     return result
 
 
+def led(system: System, vectors: Mapping[str, Array]) -> Fields:
+    """The part of vectors in directions in which motions are prescribed."""
+    free = _through(system, vectors, [c for c in system.projections.values() if not c.is_homogeneous])
+    return {s: v - free[s] for s, v in vectors.items()}
+
+
 def has_prescribed_motion(system: System) -> bool:
     """Whether a constraint may ask for a displacement that is not zero."""
     return any(not c.is_homogeneous for c in system.projections.values())

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 
 from .._linear_solver.base.outcome import reason
-from .._linear_solver.base.vectors import norm
+from .._linear_solver.base.vectors import norm, zeros
 from .._linear_solver.default import default_solver
 from .._linear_system.base import AbstractLinearSystem
 from .._model.constraint_projection import has_prescribed_motion, project
@@ -89,6 +89,12 @@ class PathProblem(eqx.Module):
             return jnp.zeros_like(load)
         before, system = self.coordinate.place(self.scene(start.load), start.u), self.scene(load)
         return self.coordinate.way(system, before, self.coordinate.place(system, u))
+
+    def slope(self, at: Mark) -> Fields:
+        """The derivative of the coordinate that is followed by displacements from there."""
+        equilibrium = self.at(at.load)
+        still = zeros(jax.eval_shape(equilibrium.residual, at.u))
+        return jax.grad(lambda d: self.way(at, equilibrium.move(at.u, d), at.load))(still)
 
 
 class Tangent(eqx.Module):

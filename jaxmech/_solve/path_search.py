@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._linear_solver.base.vectors import norm
 from .._linear_solver.eigen.inertia import UNKNOWN
 from .._model.dynamics import Fields
 from .._runtime.array_types import Array
@@ -68,7 +69,7 @@ class PathSearch:
     def turning_point(self, a: Place, b: Place) -> PathPoint | None:
         """Where the displacement turns, by the method of false position (Illinois)."""
         (low, at_low), (high, at_high) = (0.0, self._progress(a)), (1.0, self._progress(b))
-        if not at_low * at_high < 0:
+        if not at_low * at_high < 0 or not any(_moves(self.problem, p.point) for p in (a, b)):
             return None
         found = b
         for _ in range(_MOST):
@@ -115,17 +116,20 @@ class PathSearch:
         return None
 
     def _several(self, a: Place, b: Place, count: int) -> list[Critical]:
-        """A bifurcation in as many directions at once, once with a mode in each."""
+        """Bifurcations in as many directions, at once or too near to be told apart by halving: each across those before."""
         for place in (b, a):
-            u, load, ways = place.point.u, place.point.load, (place.point.rate,)
-            for _ in range(count):
-                ways += (softest_mode(self.problem, self.solver, u, load, ways),)
-            found = []
-            for mode in ways[1:]:
-                start, others = (load, mode, self.scales.load), tuple(w for w in ways[1:] if w is not mode)
+            u, load = place.point.u, place.point.load
+            found: list[Critical] = []
+            for missing in range(count, 0, -1):
+                known = tuple(c.mode for c in found)
+                ways = (place.point.rate, *known)
+                for _ in range(missing):
+                    ways += (softest_mode(self.problem, self.solver, u, load, ways),)
+                mode, *others = ways[1 + len(known) :]
+                start, others = (load, mode, self.scales.load), (*known, *others)
                 found.append(find_critical(self.problem, self.newton, self.solver, "bifurcation", u, start, others))
             if all(self._is("bifurcation", c, a, b) for c in found):
-                return found
+                return sorted(found, key=lambda c: self._distance(c.u, c.load, a.point))
         return []
 
     def _is(self, kind: str, found: Critical, a: Place, b: Place) -> bool:
@@ -135,6 +139,10 @@ class PathSearch:
         return bool(found.result == RESULTS.successful) and passed and self._lies_between(found, a, b)
 
     def _lies_between(self, found: Critical, a: Place, b: Place) -> bool:
+        load, (low, high) = float(found.load), sorted((float(a.point.load), float(b.point.load)))
+        room = 0.5 * float(jnp.finfo(found.load.dtype).eps) ** 0.5 * abs(load)  # as of displacements below
+        if a.sign == b.sign and not low - room <= load <= high + room:
+            return False  # though displacements may be too small to tell
         whole = self._distance(a.point.u, a.point.load, b.point)
         off = float(found.near / self.scales.displacement)  # of single precision, more than what is left of a step halved
         return max(self._distance(found.u, found.load, p.point) for p in (a, b)) <= 1.0001 * whole + off
@@ -142,6 +150,14 @@ class PathSearch:
     def _distance(self, u: Fields, load: Array, other: PathPoint) -> float:
         way = _way_between(self.problem.scene(load).dofs, other.u, u), load - other.load
         return float(self.scales.size(way))
+
+
+@compiled
+def _moves(problem: PathProblem, point: PathPoint) -> Array:
+    """Whether the coordinate that is followed does: as far as it could in so long a way, but for rounding."""
+    steepest = norm(problem.lever.forces(problem.slope(point.mark)))
+    most = steepest * norm(problem.displacement(point.rate))
+    return jnp.abs(point.measured_rate) > jnp.finfo(most.dtype).eps ** 0.5 * most
 
 
 @compiled

@@ -111,15 +111,19 @@ class Walk:
             self.last, result = trial, trial.result
             if result == RESULTS.successful and self._leaves(trial, predicted, bends):
                 result, bends = RESULTS.sharp_turn, bends + 1
+            if result == RESULTS.successful and self._passes_the_end(trial):
+                exact = self._landed(trial)  # a step that is far too long may lead elsewhere from there
+                result = exact.result if self._halves(taken, first) else result
+                trial = exact if exact.result == RESULTS.successful else trial
             if result == RESULTS.successful:
-                self._accept(self._landed(trial), taken)
+                self._accept(trial, taken)
                 growth = math.sqrt(options.iterations / max(int(trial.iterations), 1))
                 longer = min(abs(length) * min(max(growth, 0.5), _GROWTH), options.longest * abs(first))
                 length, way, bends = math.copysign(longer, length), None, 0
                 continue
             self.cutbacks.append(CutBack(len(self.places) - 1, abs(taken), result))
             length = 0.5 * taken
-            if not abs(length) >= options.shortest * abs(first):  # nor a number
+            if not self._halves(taken, first):
                 self.result = result
                 return
 
@@ -169,17 +173,25 @@ class Walk:
         turned = bool(self.scales.dot(trial.travelled, predicted) < _STRAIGHT * there * foretold)
         return turned and (bends < _BENDS or bool(there > _JUMP * foretold))
 
-    def _landed(self, trial: PathPoint) -> PathPoint:
-        """The trial, or the point at the load where the path is to end, if that was passed."""
+    def _halves(self, length: float, first: float) -> bool:
+        """Whether a step of this length may be halved; not if it is no number."""
+        return 0.5 * abs(length) >= self.options.shortest * abs(first)
+
+    def _passes_the_end(self, trial: PathPoint) -> bool:
+        """Whether an arc goes beyond the load at which the path is to end."""
         to, here = self.options.to, self.places[-1].point
-        if to is None or self.options.control != "arc_length":
-            return trial
-        if not (float(here.load) - to) * (float(trial.load) - to) < 0:
-            return trial
-        rest = to - float(here.load)
-        part = scaled(rest / trial.travelled[1], trial.travelled)
-        exact = self._corrected("load", rest, self.scales, here.mark, part)
-        return exact if exact.result == RESULTS.successful else trial
+        return (
+            to is not None
+            and self.options.control == "arc_length"
+            and (float(here.load) - to) * (float(trial.load) - to) < 0
+        )
+
+    def _landed(self, trial: PathPoint) -> PathPoint:
+        """The point at the load where the path is to end, which the trial has passed."""
+        here = self.places[-1].point
+        assert self.options.to is not None
+        rest = self.options.to - float(here.load)
+        return self._corrected("load", rest, self.scales, here.mark, scaled(rest / trial.travelled[1], trial.travelled))
 
     def _heading(self, point: PathPoint, length: float) -> float:
         """The sign of the change of load with which the path goes on: what is prescribed goes on as it went, wherever a step

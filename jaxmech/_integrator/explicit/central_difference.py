@@ -5,12 +5,14 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..._model.constraint_projection import has_prescribed_motion, led, prescribed
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..displaced import combined
-from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, held, reached
+from ..mass_inverse import dragged
+from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, held
 
 
 class CentralDifference(AbstractExplicitScheme):
@@ -64,8 +66,16 @@ class CentralDifference(AbstractExplicitScheme):
         between, before = carry.memory
         a = self.acceleration(system, start, carry)
         between = combined((1.0, between), ((before + h) / 2, a))
-        end = reached(system, start, combined((h, between)), combined((1.0, between), (h / 2, a)), h)
+        if has_prescribed_motion(system):
+            between = self._led(system, start, carry, between, h)
+        end = self.arrived(system, start, carry, combined((h, between)), combined((1.0, between), (h / 2, a)), h)
         return end, (between, h)
+
+    def _led(self, system: System, start: State, carry: ExplicitCarry, between: Fields, h: Array) -> Fields:
+        """The velocity between steps as the displacements of motions have it, which jerks the rest."""
+        mean = combined((1 / h, prescribed(system, start.position, start.time + h)))
+        jump = combined((1.0, mean), (-1.0, led(system, between)))
+        return combined((1.0, between), (1.0, jump), (-1.0, dragged(system, start, jump, carry.inverse, self.solver)))
 
 
 @compiled

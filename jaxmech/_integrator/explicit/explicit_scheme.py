@@ -31,7 +31,7 @@ from ..._solve.equilibrium import StepInfo
 from ..._solve.linear_outcome import ended
 from ..base import AbstractIntegrator
 from ..displaced import combined, displaced, with_prescribed_rates
-from ..mass_inverse import acceleration, force_of_motion, kept_inverse, state_without_mass
+from ..mass_inverse import acceleration, force_of_motion, jerked, kept_inverse, state_without_mass
 from ..scene_support import check_takes
 from ..step_doubling import Error
 from ..time_step import check_time_step
@@ -89,6 +89,10 @@ class AbstractExplicitScheme(AbstractIntegrator):
         """`M^-1 P (f + inertial - C v)`; reverse mode keeps it, and evaluates no forces anew."""
         return kept(acceleration(system, state, carry.inverse, self.solver))
 
+    def arrived(self, system: System, start: State, carry: ExplicitCarry, d: Fields, velocity: Fields, h: Array) -> State:
+        """The end of a step, to which accelerations have led: what motions are faster there has jerked the rest."""
+        return jerked(system, _reached(system, start, d, velocity, h), carry.inverse, self.solver)
+
     @checked
     def init(self, system: System, state: State) -> ExplicitCarry:
         """The inverse of lumped masses, the critical time step, and what the scheme remembers."""
@@ -143,11 +147,14 @@ class AbstractExplicitScheme(AbstractIntegrator):
 
 def reached(system: System, start: State, d: Fields, velocity: Fields, later: Array) -> State:
     """`start` moved by `d` at `velocity` in free directions, and as motions prescribe in the others."""
+    return held(system, _reached(system, start, d, velocity, later))
+
+
+def _reached(system: System, start: State, d: Fields, velocity: Fields, later: Array) -> State:
     free = project(system, d)
     if has_prescribed_motion(system):
         free = combined((1.0, free), (1.0, prescribed(system, start.position, start.time + later)))
-    end = displaced(system, start, free, project(system, velocity), later)
-    return with_prescribed_rates(system, end)
+    return displaced(system, start, free, velocity, later)
 
 
 @compiled
@@ -155,19 +162,20 @@ def _init(scheme: AbstractExplicitScheme, system: System, state: State) -> Expli
     inverse, limit = kept_inverse(system, state), None
     if scheme.check_step:
         limit = critical(*jax.lax.stop_gradient((system, state)), scheme.stable)
-    return ExplicitCarry(inverse, limit, scheme.memory(system, held(system, state), inverse))
+    return ExplicitCarry(inverse, limit, scheme.memory(system, jerked(system, state, inverse, scheme.solver), inverse))
 
 
 @compiled
 def _revalued(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
     inverse = kept_inverse(system, state)
-    return ExplicitCarry(inverse, carry.limit, scheme.remembered(system, held(system, state), inverse, carry.memory))
+    start = jerked(system, state, inverse, scheme.solver)
+    return ExplicitCarry(inverse, carry.limit, scheme.remembered(system, start, inverse, carry.memory))
 
 
 @compiled
 def _begun_anew(scheme: AbstractExplicitScheme, system: System, state: State, carry: ExplicitCarry) -> ExplicitCarry:
     inverse = kept_inverse(system, state)
-    return ExplicitCarry(inverse, carry.limit, scheme.memory(system, held(system, state), inverse))
+    return ExplicitCarry(inverse, carry.limit, scheme.memory(system, jerked(system, state, inverse, scheme.solver), inverse))
 
 
 def held(system: System, state: State) -> State:
@@ -181,9 +189,9 @@ def _step(
     scheme: AbstractExplicitScheme, system: System, state: State, carry: Any, h: Array, with_error: bool
 ) -> tuple[State, Any, StepInfo, Error | None]:
     with asked_once((system, carry)) as asked:
-        start, error = held(system, state), None
+        inverse, error = kept_inverse(system, state) if carry is None else carry.inverse, None
+        start = jerked(system, state, inverse, scheme.solver)
         if carry is None:
-            inverse = kept_inverse(system, state)
             carry = ExplicitCarry(inverse, None, scheme.memory(system, start, inverse))
         if with_error:
             end, memory, error = scheme.told_move(system, start, carry, h)

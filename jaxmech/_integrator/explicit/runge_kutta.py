@@ -104,7 +104,8 @@ class AbstractRungeKutta(AbstractExplicitScheme):
         if t.apart:
             dx, dv = (project(system, e) for e in _at(sums, 1))
             error = tangents_at_end(system, start.position, project(system, d), dx), dv
-        return _moved(system, start, d, faster, h), last if t.ends_in_a_stage else None, error
+        end = self.arrived(system, start, carry, d, combined((1.0, start.velocity), (1.0, faster)), h)
+        return end, last if t.ends_in_a_stage else None, error
 
     def _summed(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[_Sums, Fields]:
         """The row of the result, and of another's difference, after all stages; and the acceleration of the last stage.

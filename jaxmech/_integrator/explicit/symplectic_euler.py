@@ -5,7 +5,7 @@ from typing import Any
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..displaced import combined
-from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry, reached
+from .explicit_scheme import AbstractExplicitScheme, ExplicitCarry
 
 
 class SymplecticEuler(AbstractExplicitScheme):
@@ -32,4 +32,4 @@ class SymplecticEuler(AbstractExplicitScheme):
 
     def move(self, system: System, start: State, carry: ExplicitCarry, h: Array) -> tuple[State, Any]:
         v = combined((1.0, start.velocity), (h, self.acceleration(system, start, carry)))
-        return reached(system, start, combined((h, v)), v, h), None
+        return self.arrived(system, start, carry, combined((h, v)), v, h), None

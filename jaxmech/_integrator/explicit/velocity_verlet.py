@@ -40,4 +40,4 @@ class VelocityVerlet(AbstractExplicitScheme):
         nearly = reached(system, start, combined((h, v0), (h**2 / 2, a0)), ahead, h)
         a1 = self.acceleration(system, nearly, carry)
         v1 = combined((1.0, v0), (h / 2, a0), (h / 2, a1))
-        return reached(system, start, combined((h, v0), (h**2 / 2, a0)), v1, h), a1
+        return self.arrived(system, start, carry, combined((h, v0), (h**2 / 2, a0)), v1, h), a1

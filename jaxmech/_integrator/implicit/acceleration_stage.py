@@ -10,6 +10,7 @@ from ..._model.inertia import inertial_force
 from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..displaced import combined, displaced, prescribed_accelerations, prescribed_rates, with_prescribed_rates
+from ..mass_inverse import dragged
 from .stage import AbstractStage, Setting, momentum_of_all, varying_part
 
 
@@ -58,15 +59,17 @@ class AccelerationStage(AbstractStage):
 
     def _with_motions(self, u: Fields, a1: Fields) -> Fields:
         """Those of the motions in prescribed directions; where one jumps in its velocity, the step has the impulse."""
-        h, g, ahead, end = self.setting.h, self.gamma, self.alpha_m - self.alpha_f, self._between(u, 1.0)
-        free, v1 = project(self.system, a1), prescribed_rates(self.system, end)
-        motion = self._driven(end)
+        end = self._between(u, 1.0)
+        return combined((1.0, project(self.system, a1)), (1.0, self._driven(end)), (1.0, self._impulse(end)))
+
+    def _impulse(self, end: State) -> Fields:
+        """What motions are faster at the end than their accelerations have made them, as a part of `a1`."""
+        h, ahead = self.setting.h, self.alpha_m - self.alpha_f
         # The mean of accelerations that are those of `ahead h` later, which is that in the middle of the step.
-        of_both = (-h * (0.5 + ahead), self.before), (-h * (0.5 - ahead), motion)
-        jump = combined((1.0, v1), (-1.0, self.setting.velocity), *of_both)
-        driven = combined((1.0, motion), (1 / (g * h), jump))
-        held = project(self.system, driven)
-        return combined((1.0, free), (1.0, driven), (-1.0, held))
+        of_both = (-h * (0.5 + ahead), self.before), (-h * (0.5 - ahead), self._driven(end))
+        jump = combined((1.0, prescribed_rates(self.system, end)), (-1.0, self.setting.velocity), *of_both)
+        held = project(self.system, jump)
+        return combined((1 / (self.gamma * h), jump), (-1 / (self.gamma * h), held))
 
     def _driven(self, end: State) -> Fields:
         """The accelerations of motions where those of the scheme belong, at `t1 + (alpha_m - alpha_f) h`: with them `a_m` is
@@ -104,8 +107,11 @@ class AccelerationStage(AbstractStage):
         return inertial_force(varying_part(self.setting), at) if self.setting.varying else None
 
     def next_acceleration(self, u: Fields) -> Fields:
-        """`a1` as the next step finds it: that of the motion where one is prescribed, without any impulse."""
+        """`a1` as the next step finds it: that of the motion where one is prescribed, without any impulse, nor what masses
+        have handed on of it."""
         a = self.acceleration(u)
         if not has_prescribed_motion(self.system):
             return a
-        return combined((1.0, project(self.system, a)), (1.0, self._driven(self.end(u))))
+        end = self.end(u)
+        lost = dragged(self.system, end, self._impulse(end), None, None)
+        return combined((1.0, project(self.system, a)), (1.0, lost), (1.0, self._driven(end)))
