@@ -3,6 +3,8 @@
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 
 from ..._model.constraint_projection import has_prescribed_motion, prescribed, project
 from ..._model.dynamics import Fields, momentum, retract
@@ -12,6 +14,8 @@ from ..._runtime.array_types import Array
 from ..displaced import combined, displaced, prescribed_accelerations, prescribed_rates, with_prescribed_rates
 from ..mass_inverse import dragged
 from .stage import AbstractStage, Setting, momentum_of_all, varying_part
+
+_ROUNDED = 1e3  # units of rounding of the velocity that a motion may be off without a jump
 
 
 class AccelerationStage(AbstractStage):
@@ -113,5 +117,17 @@ class AccelerationStage(AbstractStage):
         if not has_prescribed_motion(self.system):
             return a
         end = self.end(u)
-        lost = dragged(self.system, end, self._impulse(end), None, None)
+        lost = dragged(self.system, end, self._beyond_rounding(self._impulse(end), end), None, None)
         return combined((1.0, project(self.system, a)), (1.0, lost), (1.0, self._driven(end)))
+
+    def _beyond_rounding(self, impulse: Fields, end: State) -> Fields:
+        """An impulse, nil where it is rounding: a solve with the masses would take all its iterations for that. Derivatives
+        stay, for a motion that does not jump may jump by what it depends on."""
+        v0, v1 = self.setting.velocity, prescribed_rates(self.system, end)
+
+        def told(a: Array, before: Array, after: Array) -> Array:
+            fastest = jnp.maximum(jnp.abs(before).max(initial=0), jnp.abs(after).max(initial=0))
+            rounding = _ROUNDED * jnp.finfo(a.dtype).eps * fastest / (self.gamma * self.setting.h)
+            return jnp.where(jnp.abs(a) > jax.lax.stop_gradient(rounding), a, a - jax.lax.stop_gradient(a))
+
+        return {s: told(a, v0[s], v1[s]) for s, a in impulse.items()}
