@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._llvm.ffi import number_type
 from ..scalarize.arithmetic import Branch, Scalar
 from .composed import number
-from .stored import Memory, Stored, loaded, memory_of, put
+from .stored import Memory, Stored, loaded, memory_of, put, room
 from .vector import Vector
 
 
@@ -83,8 +82,8 @@ def _in_memory(arithmetic: Any, start: list[Scalar], written: Sequence[slice]) -
     for at in written:
         memory = memory_of(start[at])
         if memory is None:
-            memory = Memory(arithmetic.fresh(), start[at][0].dtype, len(start[at]))
-            arithmetic.before.append(f"  {memory.name} = alloca [{memory.size} x {number_type(memory.dtype)}]")
+            dtype, size = start[at][0].dtype, len(start[at])
+            memory = Memory(room(arithmetic, dtype, size), dtype, size)
             put(arithmetic, memory, start[at])
         memory.changed()
         found.append((at, memory))

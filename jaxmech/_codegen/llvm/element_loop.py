@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..._llvm.ffi import number_type
 from ..scalarize.arithmetic import NotScalarisable, is_number
 from ..scalarize.known_numbers import Scalars
 from ..scalarize.listing import divided, listed
@@ -28,7 +27,7 @@ def called_loop(
 
     def made() -> list[Scalars]:
         read = [_pointer(arithmetic, operand.reshape(-1)) for operand in operands]
-        written = [room(arithmetic, number_type(a.dtype), a.size) for a in results]
+        written = [room(arithmetic, a.dtype, a.size) for a in results]
         arithmetic.declarations[
             f"declare void @{function}({', '.join([*('ptr' for _ in (*read, *written)), *('i64' for _ in numbers)])})"
         ] = None

@@ -14,6 +14,8 @@ from ..._llvm.ffi import number_type
 from ..scalarize.arithmetic import Change, NotScalarisable, Scalar, is_number
 from .vector import Vector
 
+_STACK = 1 << 19  # bytes
+
 
 class WrittenOver(NotScalarisable):
     """An entry of an array is asked for as it was before something else was written there."""
@@ -74,6 +76,11 @@ def memory_of(scalars: Sequence[Scalar]) -> Memory | None:
 
 def put(arithmetic: Any, memory: Memory, values: Sequence[Scalar]) -> None:
     """Write all entries."""
+    if all(is_number(x) and not any(x.tobytes()) for x in values):
+        size = memory.size * memory.dtype.itemsize
+        arithmetic.lines.append(f"  call void @llvm.memset.p0.i64(ptr {memory.name}, i8 0, i64 {size}, i1 false)")
+        memory.changed()
+        return
     scalar, known = number_type(memory.dtype), [arithmetic.named(x) for x in values]  # before any is written over
     for k, value in enumerate(known):
         at = arithmetic.named_line(f"getelementptr {scalar}, ptr {memory.name}, i64 {k}")
@@ -92,17 +99,20 @@ def put_at(arithmetic: Any, memory: Memory, number: Scalar, values: Sequence[tup
     memory.changed()
 
 
-def room(arithmetic: Any, kind: str, size: int) -> str:
-    """Memory for so many numbers of a type."""
+def room(arithmetic: Any, dtype: Any, size: int) -> str:
+    """Memory for so many numbers of a type. Raises `NotCompilable` beyond what a stack has."""
     name = arithmetic.fresh()
-    arithmetic.before.append(f"  {name} = alloca [{size} x {kind}]")
+    arithmetic.taken += size * np.dtype(dtype).itemsize
+    if arithmetic.taken > _STACK:
+        raise NotScalarisable(f"{arithmetic.taken} bytes of memory in a kernel")
+    arithmetic.before.append(f"  {name} = alloca [{size} x {number_type(dtype)}]")
     return name
 
 
 def copied(arithmetic: Any, scalars: Sequence[Scalar]) -> str:
     """Where a copy of some scalars is, one after the other."""
     kind = number_type(scalars[0].dtype)
-    values, pointer = [arithmetic.named(x) for x in scalars], room(arithmetic, kind, len(scalars))
+    values, pointer = [arithmetic.named(x) for x in scalars], room(arithmetic, scalars[0].dtype, len(scalars))
     for k, value in enumerate(values):
         at = arithmetic.named_line(f"getelementptr {kind}, ptr {pointer}, i64 {k}")
         arithmetic.lines.append(f"  store {kind} {value}, ptr {at}")

@@ -49,7 +49,7 @@ class VectorArithmetic(AbstractArithmetic):
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
         self.declarations: dict[str, None] = {}
         self.called: set[str] = set()  # functions of the C library
-        self._count = self._began = 0
+        self._count = self._began = self.taken = 0  # the last in bytes
         self.writes = in_memory and self.width == 1  # whether loops may write to memory here
 
     def fresh(self) -> str:
