@@ -112,7 +112,7 @@ def _row_at(arithmetic: AbstractArithmetic, place: Any, x: Scalars) -> Scalars:
     first = arithmetic.combine("mul", np.int32, place, np.int32(size))
     span = x.size - size + 1
     for k, at in enumerate(np.ndindex(result.shape)):
-        read = arithmetic.read(x.reshape(-1), slice(k, k + span), first)
+        read = arithmetic.read(x.reshape(-1), slice(k, k + span), first) if arithmetic.has_places else None
         if read is None:
             read = result[at]
             for number, is_here in _others(arithmetic, place, len(x)):
