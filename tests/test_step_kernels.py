@@ -73,8 +73,7 @@ def test_motions_and_gradients_are_those_of_ordinary_steps(scene, name, newton):
         run = motion(system, scheme, start)
         return sum(jnp.sum(jnp.sin(a)) for a in jax.tree.leaves((run.position, run.velocity))), run
 
-    # The energies of two triangles, at both ends and between, are more operations than their steps are worth.
-    assert (kernels_of_steps(lambda x: end(x)[0], state.position) == 1) == ((scene, name) != ("body", "EnergyMomentum"))
+    assert kernels_of_steps(lambda x: end(x)[0], state.position) == 1
     (slope, run), (plain_slope, plain) = both_ways(jax.grad(end, has_aux=True), state.position)
     agree((run.state, run.info), (plain.state, plain.info))
     agree(slope, plain_slope, 10 * RECOMPILED)
@@ -433,12 +432,10 @@ def strip(cells):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cells", "name"), [(8, "VelocityVerlet"), (1, "ImplicitEuler")])
-def test_what_xla_computes_elements_at_a_time_is_no_kernel(cells, name):
-    """Sixteen triangles as one program of scalars took three times XLA's time, and five times as long to compile; the linear
-    system of two took 1.6 times it."""
-    system, state = strip(cells)
-    scheme = made(name, system, state, False)
+def test_what_xla_computes_elements_at_a_time_is_no_kernel():
+    """The linear system of two triangles took 1.6 times XLA's time."""
+    system, state = strip(1)
+    scheme = made("ImplicitEuler", system, state, False)
     assert kernels_of_steps(lambda x: motion(system, scheme, state).last.position, 0.0) > 1  # parts of a step
 
 
