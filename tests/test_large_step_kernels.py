@@ -13,6 +13,7 @@ from tolerances import RECOMPILED
 
 import jaxmech as jm
 from jaxmech._codegen import in_one_kernel
+from jaxmech._codegen.llvm import stored
 
 pytestmark = pytest.mark.cpu
 SEVERAL = 20  # entries, and places
@@ -127,6 +128,16 @@ def test_entries_are_put_where_numbers_say(name, mode, shape):
     )
     np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=RECOMPILED)
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_a_kernel_that_takes_more_memory_than_there_is_is_none(monkeypatch):
+    """The program is XLA's then."""
+    monkeypatch.setattr(stored, "_STACK", 100)
+    x, at = jnp.arange(30.0), jnp.array([3, 5, 3])
+    kernel = in_one_kernel(jax.make_jaxpr(lambda x, at: x.at[at].add(1.0))(x, at))
+    made = jax.jit(lambda *given: kernel(*given)).lower(x, at).compile()
+    assert "custom-call" not in (made.as_text() or "")
+    np.testing.assert_array_equal(made(x, at)[0], np.arange(30.0) + 2 * (np.arange(30) == 3) + (np.arange(30) == 5))
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -49,9 +49,7 @@ def _rows(eqn: Any) -> tuple[ClosedJaxpr, list[Places]]:
     def numbers(*operands: Any) -> list[Any]:
         _, plan = plan_of(operands, eqn.params["nodes"], eqn.params["sums"])
         found = [] if plan is None else plan.places()
-        places.extend(
-            p._replace(slots=_shape(p.slots), mirror=None if p.mirror is None else _shape(p.mirror)) for p in found
-        )
+        places.extend(p._replace(slots=_shape(p.slots), mirror=_shape(p.mirror)) for p in found)
         return [a for p in found for a in (p.slots, p.mirror) if a is not None]
 
     return jax.make_jaxpr(numbers)(*(v.aval for v in eqn.invars)), places

@@ -28,10 +28,10 @@ _MOST_CONSTANTS = 4096  # numbers that a program has in it
 # Operations on scalars, by an estimate: a tenth to one and a half times as many lines, of a gradient twice those, which LLVM
 # optimises up to here. A body on a hinge by the midpoint rule has 174,000: a step takes a twentieth of XLA's time.
 _LONGEST = 200_000
-# The same for each operation on arrays, of which XLA begins one in the time that so many take: steps of pendulums and joints
-# have up to 21, of tops up to 26; sixteen triangles, whose loop is called, 18 by `VelocityVerlet`, and take 0.7 of XLA's
+# The same for each operation on arrays, of which XLA begins one in the time that so many take: steps of pendulums, joints
+# and tops have up to 26; sixteen triangles, whose loop is called, 18 by `VelocityVerlet`, and take 0.7 of XLA's
 # time, 28 by `Tsitouras`, and 0.75; 24 springs between sixteen points 28 and 42, and 0.85 and as long; the first call half a
-# second longer. One body's energies at both ends of a step have 60, and take 1.6 times XLA's time.
+# second longer. Two triangles had 60 by implicit Euler, and took 1.6 times XLA's time.
 _MOST_FOR_ONE = 32
 _MOST_FOR_ONE_ONCE = 26  # of what is computed once: to compile it counts more
 _WRITTEN = ("scatter", "scatter-add", "scatter-max", "scatter-min")

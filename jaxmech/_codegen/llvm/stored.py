@@ -14,7 +14,7 @@ from ..._llvm.ffi import number_type
 from ..scalarize.arithmetic import Change, NotScalarisable, Scalar, is_number
 from .vector import Vector
 
-_STACK = 1 << 19  # bytes
+_STACK = 1 << 19  # bytes in all, of the stack of whichever thread XLA calls from
 
 
 class WrittenOver(NotScalarisable):

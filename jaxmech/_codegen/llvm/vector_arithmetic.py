@@ -30,7 +30,7 @@ class VectorArithmetic(AbstractArithmetic):
     """Each operation is a line of LLVM's language, appended to `lines`; `declarations` says what these call.
 
     `width`: the elements of a value; if it is one, loops may keep arrays `in_memory`. `lanes`: those of them that there are;
-    functions of a library are called for no others.
+    functions of a library are called for no others. `calls`: elements that the program maps may be a call of their loop.
     Sums may take products into a fused multiply-add, as XLA's do. Raises `NotCompilable` for what has no instruction, and
     beyond so many results as are the `most`; never writes an instruction or a call with operands of other types than it
     takes (`TypeError`).
@@ -48,7 +48,7 @@ class VectorArithmetic(AbstractArithmetic):
         self.before: list[str] = []  # the loop: room for what functions take and give
         self.shared: dict[tuple[int, int], Vector] = {}  # what elements share that is read, by its place
         self.declarations: dict[str, None] = {}
-        self.called: set[str] = set()  # functions of the C library
+        self.called: set[str] = set()  # functions of the C library, and loops of other kernels
         self._count = self._began = self.taken = 0  # the last in bytes
         self.writes = in_memory and self.width == 1  # whether loops may write to memory here
 

@@ -110,9 +110,10 @@ class AbstractArithmetic(abc.ABC):
         del scalars, number, values, is_there
         return None
 
-    def changed(self, scalars: Sequence[Scalar], changes: Sequence[Change], combined: str | None) -> list[Scalar]:
-        """Scalars after changes of some of them, one after the other; of an arithmetic that `has_places`."""
-        raise NotImplementedError
+    def changed(self, scalars: Sequence[Scalar], changes: Sequence[Change], combined: str | None) -> list[Scalar] | None:
+        """Scalars after changes of some of them, one after the other; None: each of them is chosen, as without places."""
+        del scalars, changes, combined
+        return None
 
     def combine(self, name: str, dtype: Any, a: Scalar, b: Scalar) -> Scalar:
         """`a + b`, `a b`, ... : one of the operations that reductions are made of."""

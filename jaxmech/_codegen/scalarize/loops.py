@@ -108,11 +108,12 @@ def _counted(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], 
 
 def _row_at(arithmetic: AbstractArithmetic, place: Any, x: Scalars) -> Scalars:
     """The row of an array that has a number: read there, or chosen."""
-    result, size = x[0, ...].copy(), x[0, ...].size
-    first = arithmetic.combine("mul", np.int32, place, np.int32(size))
-    span = x.size - size + 1
+    result, size, scalars = x[0, ...].copy(), x[0, ...].size, x.reshape(-1)
     for k, at in enumerate(np.ndindex(result.shape)):
-        read = arithmetic.read(x.reshape(-1), slice(k, k + span), first) if arithmetic.has_places else None
+        read = None
+        if arithmetic.has_places:
+            first = arithmetic.combine("mul", np.int32, place, np.int32(size))
+            read = arithmetic.read(scalars, slice(k, k + x.size - size + 1), first)
         if read is None:
             read = result[at]
             for number, is_here in _others(arithmetic, place, len(x)):

@@ -12,8 +12,8 @@ from .arithmetic import AbstractArithmetic, NotScalarisable, is_number
 from .known_numbers import Scalars, known
 
 _FEW_PLACES = 256  # of which one that is computed is chosen, or written to
-# Choices among places for several entries. Steps of 256 nets of sixteen points, with up to 1,150 for each of several arrays,
-# took a kernel as long as XLA, and twice its time to compile.
+# Choices among places for several entries: with those of 24 springs between sixteen points, steps of 256 nets took a kernel
+# as long as XLA, and twice its time to compile.
 _SEVERAL, _MOST_CHOICES = 16, 400
 WORTH_PLACES = 8  # places, below which a choice takes fewer operations than reads of eight elements
 _MODES = jax.lax.GatherScatterMode
