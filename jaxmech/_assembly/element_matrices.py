@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._codegen import AbstractElementSums
+from .._codegen import AbstractElementSums, JoinedSums
 from .._forcefield.chart import Arrays, chart_damping, chart_stiffness, chart_stiffness_and_force
 from .._model.dynamics import Fields
 from .._model.system import System
 from .._model.terms import Factors, Terms
 from .._runtime.array_types import Array
 from .._scene.alike import over_alike
+from .._scene.nodal_sums import Given, adds_where_made, sums_at_nodes
 from .._scene.parameter import over_elements
 from .._scene.stencil import Stencil, at_nodes
 from .structure import Contribution, MatrixKind
@@ -41,20 +42,24 @@ def element_matrices(
 
 def stiffness_and_force(
     system: System, name: str, x: Fields, v: Fields, upper: tuple[int, ...] = (), sums: AbstractElementSums | None = None
-) -> tuple[Blocks, Arrays]:
-    """The `element_matrices` `K` of one force field, and the force of every element, in one pass."""
+) -> tuple[Blocks, Given]:
+    """The `element_matrices` `K` of one force field, and its forces, in one pass."""
     field = system.force_fields[name]
-    return _summed_or_listed(field, _blocks(system, MatrixKind.STIFFNESS, upper, field, forces=True), x, v, sums)
+    are_sums = sums is not None and adds_where_made(field.on, x)
+    joint = JoinedSums(sums, sums_at_nodes(field.on, x)) if are_sums else sums
+    of_element = _blocks(system, MatrixKind.STIFFNESS, upper, field, forces=True)
+    blocks, forces = _summed_or_listed(field, of_element, x, v, joint)
+    return blocks, Given(forces, are_sums)
 
 
 def matrices_of_several(
     system: System, names: Sequence[str], kind: MatrixKind, x: Fields, v: Fields, upper: tuple[int, ...], *, forces: bool
-) -> list[tuple[Blocks, Arrays]]:
+) -> list[tuple[Blocks, Given]]:
     """The same for several components, whose elements are evaluated together where they are alike; with their forces, of
     stiffnesses, if these are wanted."""
     components = {name: _family(system, kind)[name] for name in names}
     found = over_alike(components, system.dofs, lambda c, _: _blocks(system, kind, upper, c, forces=forces), x, v)
-    return [(_listed(blocks), rest) for blocks, rest in found.values()]
+    return [(_listed(blocks), Given(rest, is_summed=False)) for blocks, rest in found.values()]
 
 
 def _family(system: System, kind: MatrixKind) -> Mapping[str, Any]:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .._codegen import AbstractElementSums
-from .._forcefield.chart import Arrays
-from .._model.dynamics import Fields, applied_forces, field_forces, kinematics, map_velocity
+from .._model.dynamics import Fields, applied_forces, given_forces, kinematics, map_velocity
 from .._model.internal import with_internal
 from .._model.mapping_jacobian import (
     Jacobian,
@@ -23,6 +22,7 @@ from .._model.on_main_states import on_main_states
 from .._model.scene_checks import check_forces
 from .._model.subsystem import weightless, without_unloaded
 from .._model.system import State, System
+from .._scene.nodal_sums import Given
 from .element_matrices import Blocks, element_matrices, matrices_of_several, node_blocks, stiffness_and_force
 from .structure import MatrixKind
 
@@ -65,7 +65,7 @@ class LocalValues:
     x: Fields
     v: Fields
     matrices: Mapping[LocalMatrix, Blocks]
-    forces: Mapping[str, Arrays]  # of every element, by force field
+    forces: Mapping[str, Given]  # by force field
     jacobians: Mapping[str, Jacobian]
     rates: Mapping[str, Jacobian]  # `d(J v)/dq`
     geometric: Mapping[tuple[str, str], Blocks]
@@ -103,14 +103,12 @@ def _velocities(system: System, state: State, x: Fields, jacobians: Mapping[str,
     return v
 
 
-def _of_elements(
-    system: System, x: Fields, v: Fields, wanted: Wanted
-) -> tuple[dict[LocalMatrix, Blocks], dict[str, Arrays]]:
-    """The local matrices, and the forces of the elements: together where both are wanted of one force field."""
-    matrices, forces, together = {}, {}, defaultdict(list)
+def _of_elements(system: System, x: Fields, v: Fields, wanted: Wanted) -> tuple[dict[LocalMatrix, Blocks], dict[str, Given]]:
+    """The local matrices, and the forces: together where both are wanted of one force field."""
+    matrices, forces, together, there = {}, {}, defaultdict(list), set()
     for which, sums in wanted.matrices.items():
-        first = which.kind is MatrixKind.STIFFNESS and which.component in wanted.forces - forces.keys()
-        forces |= {which.component: ()} if first else {}
+        first = which.kind is MatrixKind.STIFFNESS and which.component in wanted.forces - there
+        there |= {which.component} if first else set()
         together[which.kind, which.upper, first, which if sums is not None else None].append(which)
     for (kind, upper, with_force, _), asked in together.items():
         names, sums = [which.component for which in asked], wanted.matrices[asked[0]]
@@ -119,12 +117,12 @@ def _of_elements(
         elif with_force:
             found = [stiffness_and_force(system, *names, x, v, upper, sums)]
         else:
-            found = [(element_matrices(system, *names, kind, x, v, upper, sums), ())]
+            found = [(element_matrices(system, *names, kind, x, v, upper, sums), None)]
         for which, (blocks, force) in zip(asked, found, strict=True):
             matrices[which] = blocks
             forces |= {which.component: force} if with_force else {}
-    others = {name: system.force_fields[name] for name in sorted(wanted.forces - forces.keys())}
-    return matrices, forces | (field_forces(system, others, x, None, v) if others else {})
+    others = {name: system.force_fields[name] for name in sorted(wanted.forces - there)}
+    return matrices, forces | (given_forces(system, others, x, None, v) if others else {})
 
 
 def total_force(local: LocalValues, *, weights: bool = True) -> Fields:

@@ -15,6 +15,7 @@ from .operation_count import operation_count as operation_count
 from .program.nodal_gather import NodeRows as NodeRows
 from .program.nodal_scatter import NodeSums as NodeSums
 from .program.scatter_plan import AbstractElementSums as AbstractElementSums
+from .program.scatter_plan import JoinedSums as JoinedSums
 from .program.scatter_plan import Places as Places
 from .program.shared_part import reached as reached
 from .program.total_sums import TotalSums as TotalSums

@@ -14,8 +14,8 @@ from .._model.constraint_projection import constrained_product
 from .._model.dynamics import (
     Fields,
     applied_forces,
-    field_force,
     force_at,
+    given_forces,
     kinematics,
     local_near,
     momentum,
@@ -185,8 +185,8 @@ def stiffness_product(system: System, state: State, name: str, u: Fields) -> Fie
 def _force_rate(system: System, name: str, total: Fields, x: Fields, v: Fields, moved: Fields) -> Fields:
     """`total` with the change of one force field's forces added, for displacements of every state."""
     field, zero = system.force_fields[name], zero_forces(system, x)
-    rate = jax.jvp(lambda d: field_force(system, field, x, d, v), (zero,), (moved,))[1]
-    return summed(total, field.on, rate)
+    rate = jax.jvp(lambda d: given_forces(system, {name: field}, x, d, v)[name], (zero,), (moved,))[1]
+    return rate.onto(total, field.on)
 
 
 def _pulled(system: System, state: State, x: Fields, rate: Fields) -> Fields:

@@ -5,7 +5,7 @@ each, the force on the main states is `J^T f`; it is written as a function of a 
 that one Jacobian-vector product gives the whole tangent, geometric stiffness included.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,13 +16,15 @@ from .._codegen import map_elements
 from .._forcefield.base import AbstractEnergyForceField, AbstractForceField
 from .._forcefield.chart import chart_force, no_displacement
 from .._mapping.base import AbstractMapping
+from .._mass.base import AbstractMass
 from .._runtime.array_types import Array, Scalar
 from .._runtime.precision import full_precision, in_one_program
 from .._runtime.results import is_traced
 from .._scene.alike import over_alike
 from .._scene.dof import AbstractDof
+from .._scene.nodal_sums import Given, given_by, given_over_alike
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, gathered, summed
+from .._scene.stencil import at_nodes, gathered
 from . import mapped_node
 from .internal import with_internal
 from .mapped_node import of_mapping
@@ -94,12 +96,30 @@ def field_forces(
 ) -> dict[str, tuple[Array, ...]]:
     """The forces of every element of force fields at `retract(x, d)`, one array per stencil; `d` of None is nil, as the
     program of an element then knows."""
+    return _over(over_alike, system, fields, x, d, v)
+
+
+def given_forces(
+    system: System, fields: Mapping[str, AbstractForceField], x: Fields, d: Fields | None, v: Fields
+) -> dict[str, Given]:
+    """What these forces come to at the nodes."""
+    return {name: Given(*found) for name, found in _over(given_over_alike, system, fields, x, d, v).items()}
+
+
+def _over(
+    over: Callable[..., dict[str, Any]],
+    system: System,
+    fields: Mapping[str, AbstractForceField],
+    x: Fields,
+    d: Fields | None,
+    v: Fields,
+) -> dict[str, Any]:
     check_forces(system, fields)
     if d is None:
-        return over_alike(
+        return over(
             fields, system.dofs, lambda _, dofs: lambda c, x, v: chart_force(c, dofs, x, no_displacement(dofs, x), v), x, v
         )
-    return over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: chart_force(c, dofs, *a), x, d, v)
+    return over(fields, system.dofs, lambda _, dofs: lambda c, *a: chart_force(c, dofs, *a), x, d, v)
 
 
 def field_force(system: System, field: AbstractForceField, x: Fields, d: Fields | None, v: Fields) -> tuple[Array, ...]:
@@ -123,31 +143,34 @@ def weight_direction(system: System, x: Mapping[str, Array]) -> Fields:
 def element_momentum(system: System, name: str, x: Fields, v: Fields) -> tuple[Array, ...]:
     """`dT/dv` of every element of one mass, one array per stencil."""
     mass = system.masses[name]
-    return over_elements(
-        mass,
-        mass.on,
-        lambda c, x, v: jax.grad(lambda u: c.element_kinetic_energy(x, u))(v),
-        at_nodes(mass.on, x),
-        at_nodes(mass.on, v),
-    )
+    return over_elements(mass, mass.on, _momentum_of_one, at_nodes(mass.on, x), at_nodes(mass.on, v))
+
+
+def _momentum_of_one(mass: AbstractMass, x: Any, v: Any) -> Any:
+    return jax.grad(lambda u: mass.element_kinetic_energy(x, u))(v)
+
+
+def _with_momentum(total: Fields, mass: AbstractMass, x: Fields, v: Fields) -> Fields:
+    """`total` with `dT/dv` of one mass."""
+    return Given(*given_by(mass, _momentum_of_one, x, v)).onto(total, mass.on)
 
 
 def applied_forces(
-    system: System, x: Fields, d: Fields | None, v: Fields, known: Mapping[str, tuple[Array, ...]] | None = None
+    system: System, x: Fields, d: Fields | None, v: Fields, known: Mapping[str, Given] | None = None
 ) -> Fields:
     """The forces that act directly on each state, mapped ones included: force fields, and gravity through the masses.
 
-    `known`: what `field_forces` gives of some force fields, where it is known already.
+    `known`: what `given_forces` gives of some force fields, where it is known already.
     """
     total, known = zero_forces(system, x), known or {}
     fields = system.force_fields
-    forces = {**known, **field_forces(system, {n: f for n, f in fields.items() if n not in known}, x, d, v)}
+    forces = {**known, **given_forces(system, {n: f for n, f in fields.items() if n not in known}, x, d, v)}
     for name, field in fields.items():
-        total = summed(total, field.on, forces[name])
+        total = forces[name].onto(total, field.on)
     if system.gravity is not None:
         moved = x if d is None else retract_near(system.dofs, x, d)
-        for name, mass in system.masses.items():
-            total = summed(total, mass.on, element_momentum(system, name, moved, weight_direction(system, x)))
+        for mass in system.masses.values():
+            total = _with_momentum(total, mass, moved, weight_direction(system, x))
     return total
 
 
@@ -271,6 +294,6 @@ def momentum(system: System, position: Mapping[str, Array], velocity: Mapping[st
 def own_momenta(system: System, x: Fields, v: Fields) -> Fields:
     """The momentum of every state's own masses, of the positions and velocities of every state."""
     total = zero_forces(system, x)
-    for name, mass in system.masses.items():
-        total = summed(total, mass.on, element_momentum(system, name, x, v))
+    for mass in system.masses.values():
+        total = _with_momentum(total, mass, x, v)
     return total

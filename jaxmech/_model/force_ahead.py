@@ -7,9 +7,9 @@ import jax.numpy as jnp
 
 from .._forcefield.chart import chart_force_ahead, chart_forces_ahead
 from .._runtime.array_types import Array
-from .._scene.alike import over_alike
+from .._scene.nodal_sums import Given, given_by, given_over_alike
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, summed
+from .._scene.stencil import at_nodes
 from .dynamics import Fields, weight_direction, zero_forces
 from .internal import with_internal
 from .mapped_node import motion_ahead, moved, of_mapping, with_rate
@@ -62,10 +62,12 @@ def _of_fields(system: System, x: Fields, v: Fields, d: Fields, u: Fields, *, bo
     of_element = chart_forces_ahead if both else lambda *a: (chart_force_ahead(*a),)
     fields = system.force_fields
     check_forces(system, fields)
-    forces = over_alike(fields, system.dofs, lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), x, v, d, u)
     totals = [zero_forces(system, x) for _ in range(2 if both else 1)]
+    of_field, times = lambda _, dofs: lambda c, *a: of_element(c, dofs, *a), len(totals)
+    forces = given_over_alike(fields, system.dofs, of_field, x, v, d, u, times=times)
     for name, field in fields.items():
-        totals = [summed(total, field.on, each) for total, each in zip(totals, forces[name], strict=True)]
+        found, are_sums = forces[name]
+        totals = [Given(each, are_sums).onto(total, field.on) for total, each in zip(totals, found, strict=True)]
     return totals
 
 
@@ -85,6 +87,7 @@ def _with_weights(system: System, x: Fields, d: Fields, totals: list[Fields]) ->
             now, rate = with_rate(weight, x)
             return now, jax.tree.map(jnp.add, now, rate)
 
-        weights = over_elements(mass, mass.on, of_element, *(at_nodes(mass.on, field) for field in (x, g, d)))
-        totals = [summed(total, mass.on, each) for total, each in zip(totals, weights[-len(totals) :], strict=True)]
+        weights, are_sums = given_by(mass, of_element, x, g, d, times=2)
+        weights = [Given(each, are_sums) for each in weights[-len(totals) :]]
+        totals = [each.onto(total, mass.on) for total, each in zip(totals, weights, strict=True)]
     return totals

@@ -7,8 +7,9 @@ import jax
 from .._forcefield.chart import no_displacement, retract_each, varies_with
 from .._runtime.array_types import Array
 from .._runtime.precision import full_precision, in_one_program
+from .._scene.nodal_sums import sums_at_nodes, with_sums
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, sums_at_nodes, with_sums
+from .._scene.stencil import at_nodes
 from .dynamics import Fields, applied_forces, force_at, kinematics, momentum, velocities, zero_forces
 from .internal import with_internal
 from .motion import inertial_forces, motion_of_each

@@ -13,6 +13,7 @@ from .._math.indexing import add_rows, take_rows
 from .._math.psd_part import positive_part
 from .._math.small_matmul import times_blocks, times_vectors
 from .._runtime.array_types import Array
+from .._scene.nodal_sums import Given
 from .._scene.parameter import element_view, over_elements
 from .._scene.stencil import gathered
 from . import mapped_node
@@ -142,7 +143,7 @@ def mapped_forces(
     v: Fields,
     jacobians: Mapping[str, Jacobian],
     others: Mapping[str, Array] | None = None,
-    known: Mapping[str, tuple[Array, ...]] | None = None,
+    known: Mapping[str, Given] | None = None,
 ) -> Fields:
     """The total force on every mapped state: what acts on it, and what its mapped children hand up.
 

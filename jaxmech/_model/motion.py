@@ -10,8 +10,9 @@ from .._forcefield.chart import Arrays, no_displacement, retract_each
 from .._mass.base import AbstractMass
 from .._runtime.array_types import Array
 from .._scene.dof import AbstractDof
+from .._scene.nodal_sums import sums_at_nodes, with_sums
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, sums_at_nodes, with_sums
+from .._scene.stencil import at_nodes
 from . import mapped_node
 from .dynamics import Fields, zero_forces
 from .mapped_node import Some, at_some_nodes, faster, moved, of_mapping, with_rate

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from .._runtime.array_types import Array
+from .._scene.nodal_sums import sums_at_nodes, with_sums
 from .._scene.parameter import over_elements
-from .._scene.stencil import at_nodes, sums_at_nodes, with_sums
+from .._scene.stencil import at_nodes
 from .mapped_node import of_mapping, pulled, pulled_ahead, pulled_momentum
 from .system import System
 

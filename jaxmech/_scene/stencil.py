@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._codegen import NodeRows, NodeSums
+from .._codegen import NodeRows
 from .._math.indexing import add_rows, take_rows
 from .._runtime.argument_checks import index_array
 from .._runtime.array_types import Array
@@ -149,21 +149,6 @@ def gathered(stencils: tuple[Stencil, ...], fields: Mapping[str, Array]) -> tupl
 def at_nodes(stencils: tuple[Stencil, ...], fields: Mapping[str, Array]) -> tuple[NodeRows, ...]:
     """The same, to be read by the elements that they are given to."""
     return tuple(NodeRows(fields[s.state], s.nodes) for s in stencils)
-
-
-def sums_at_nodes(stencils: tuple[Stencil, ...], fields: Mapping[str, Array], times: int = 1) -> NodeSums:
-    """The plan by which elements add what they give each stencil at its nodes, so many things each, of which there are as
-    many as rows of `fields`."""
-    sizes = tuple(fields[s.state].shape[0] for s in stencils)
-    return NodeSums(tuple(s.nodes for s in stencils) * times, sizes * times)
-
-
-def with_sums(total: Mapping[str, Array], stencils: tuple[Stencil, ...], sums: tuple[Array, ...]) -> dict[str, Array]:
-    """`total` with what elements gave each stencil, added up at its nodes already."""
-    total = dict(total)
-    for stencil, part in zip(stencils, sums, strict=True):
-        total[stencil.state] = total[stencil.state] + part
-    return total
 
 
 def summed(total: Mapping[str, Array], stencils: tuple[Stencil, ...], values: tuple[Array, ...]) -> dict[str, Array]:

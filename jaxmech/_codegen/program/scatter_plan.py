@@ -43,3 +43,21 @@ class AbstractElementSums(eqx.Module):
     def applied(self, outputs: Sequence[Array]) -> list[Array]:
         """`of_all` of the outputs that are summed, and the others."""
         return [*self.of_all(outputs[: self.summed]), *outputs[self.summed :]]
+
+
+class JoinedSums(AbstractElementSums):
+    """Those of one plan, of the first outputs, and of another, of the next ones."""
+
+    first: AbstractElementSums
+    then: AbstractElementSums
+
+    @property
+    def summed(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.first.summed + self.then.summed
+
+    def of_all(self, outputs: Sequence[Array]) -> list[Array]:
+        split = self.first.summed
+        return [*self.first.of_all(outputs[:split]), *self.then.of_all(outputs[split:])]
+
+    def places(self) -> list[Places]:
+        return [*self.first.places(), *self.then.places()]

@@ -13,11 +13,12 @@ from ..._model.dynamics import Fields
 from ..._model.system import State, System
 from ..._runtime.array_types import Array
 from ..displaced import combined, displacements
+from .force_at_start import force_at_start
 from .implicit_scheme import AbstractImplicitScheme
 from .momentum_stage import EndStage, Moments
 from .newmark import first_acceleration, first_settled
 from .stage import AbstractStage, Setting, extrapolated, rated
-from .trapezoid import rate_of_start
+from .trapezoid import rate_of_force
 
 
 class History(eqx.Module):
@@ -107,7 +108,7 @@ class BDF(AbstractImplicitScheme):
             predicted = choose(begun, further, predicted)
         share, turned = jnp.where(begun, 0.0, 1.0), self.order > 2
         stage = rated(EndStage(setting, reach, before, shift, reach, None, predicted, h, turned, share if count else 0.0))
-        return stage if not count else _started(stage, begun)
+        return stage if not count else _started(stage, begun, newton=self.newton)
 
     def next_memory(self, setting: Setting, memory: History, stage: AbstractStage, u: Fields, end: State) -> History:
         start, count = stage.setting.start, self.order - 1
@@ -129,12 +130,14 @@ def _as_it_began(setting: Setting, memory: History) -> Setting:
     return replace(setting, start=replace(setting.start, position=x | held))
 
 
-def _started(stage: EndStage, begun: Array) -> EndStage:
+def _started(stage: EndStage, begun: Array, *, newton: bool) -> EndStage:
     """With what the trapezoidal rule knows of the start, in the first steps."""
 
     @partial(jax.checkpoint, prevent_cse=False)  # the steps that do not take it would keep as much for reverse mode
     def rule() -> Fields:
-        return rate_of_start(stage, stage.acting)
+        setting = stage.setting
+        at = setting.linear_system, setting.system, setting.at_start
+        return rate_of_force(stage, force_at_start(*at, weights=not stage.joins, newton=newton))
 
     rate = jax.lax.cond(begun, lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(rule)), rule)
     return eqx.tree_at(lambda s: s.known, stage, combined((stage.scale, rate)), is_leaf=lambda a: a is None)

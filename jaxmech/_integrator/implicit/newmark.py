@@ -18,9 +18,9 @@ from ..._linear_solver.default import default_solver
 from ..._linear_solver.krylov.scaled_cg import along, scaled_cg
 from ..._math.one_loop import are_all
 from ..._model.constraint_projection import free_directions, free_entries, project
-from ..._model.dynamics import Fields, momentum, total_force, weight_direction
+from ..._model.dynamics import Fields, momentum, weight_direction
 from ..._model.inertia import inertial_force, varying_masses
-from ..._model.subsystem import has_direct_masses, weightless
+from ..._model.subsystem import has_direct_masses
 from ..._model.system import State, System
 from ..._model.terms import Factors
 from ..._runtime.array_types import Array
@@ -32,6 +32,7 @@ from ..displaced import combined, driven_by_motions
 from ..mass_inverse import kept_inverse
 from .acceleration_stage import AccelerationStage
 from .coefficient import check_number
+from .force_at_start import force_at_start
 from .implicit_scheme import AbstractImplicitScheme
 from .linear_step import AbstractLinearStep, solved
 from .settled import normal_part, settled_acceleration
@@ -230,8 +231,8 @@ def _rate(
 ) -> tuple[Fields, Fields | None]:
     """`f + inertial - C v`, less what the prescribed motions take, and their accelerations. `product`: `M u`."""
     joins = system.gravity is not None and has_direct_masses(system) and not varying_masses(system, state)
-    f, inertial = total_force(weightless(system) if joins else system, state), inertial_force(system, state)
-    rate = combined((1.0, f), (1.0, inertial))
+    f = force_at_start(scheme.linear_system, system, state, weights=not joins, newton=scheme.newton)
+    rate = combined((1.0, f), (1.0, inertial_force(system, state)))
     if joins:
         rate = combined((1.0, rate), (1.0, product(weight_direction(system, state.position))))
     if scheme.rayleigh.acts_on(system):

@@ -46,7 +46,11 @@ def trapezoid_stage(setting: Setting, h: Array, predicted: Fields) -> EndStage:
 
 
 def rate_of_start(stage: AbstractStage, acting: System) -> Fields:
-    """The rate of momentum at the start, of the forces that act. What an equation is off by there is no rate of anything."""
-    start = stage.setting.at_start
-    rate = stage.rate(start, total_force(acting, start))
+    """The rate of momentum at the start, of the forces that act."""
+    return rate_of_force(stage, total_force(acting, stage.setting.at_start))
+
+
+def rate_of_force(stage: AbstractStage, force: Fields) -> Fields:
+    """That of a force there. What an equation is off by is no rate of anything."""
+    rate = stage.rate(stage.setting.at_start, force)
     return rate | {s: jnp.zeros_like(rate[s]) for s in stage.system.multiplier_states}
