@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scheme_scenes import made
+from nested_loops import nested_loops
+from scheme_scenes import SCENES, made
 from test_step_kernels import agree, both_ways, kernels_of_steps, motion
 from tolerances import RECOMPILED
 
 import jaxmech as jm
 from jaxmech._codegen import in_one_kernel
 from jaxmech._codegen.llvm import stored
+from jaxmech._codegen.operation_count import length_as_kernel
 
 pytestmark = pytest.mark.cpu
 SEVERAL = 20  # entries, and places
@@ -86,6 +88,49 @@ def test_motions_and_derivatives_are_those_of_ordinary_steps(scene, name):
     ends, slopes = jax.jit(jax.vmap(jax.value_and_grad(lambda v: end(v)[0])))(several)
     singles = [jax.jit(jax.value_and_grad(lambda v: end(v)[0]))(v) for v in several]
     agree((ends, slopes), jax.tree.map(lambda *a: jnp.stack(a), *singles), 10 * RECOMPILED)
+
+
+def of_velocities(scene, name, newton=False):
+    """The end of a motion as a function of its first velocities, and some of these."""
+    system, state = (LARGE | SCENES)[scene]()
+    scheme = made(name, system, state, newton, rtol=1e-12)
+
+    def end(velocity):
+        run = motion(system, scheme, dataclasses.replace(state, velocity=velocity))
+        return sum(jnp.sum(jnp.sin(x)) for x in run.last.position.values())
+
+    draw = np.random.default_rng(1)
+    return end, {s: jnp.asarray(draw.normal(size=v.shape)) for s, v in state.velocity.items()}
+
+
+@pytest.mark.parametrize("name", ["RK4", "Tsitouras"])
+def test_reverse_mode_computes_no_force_anew(name):
+    """It has as many operations as the step, and half as many more for what is cheap."""
+    end, velocity = of_velocities("strip", name)
+    there, back = (
+        max(
+            length_as_kernel(eqn.params["call"], rounds=True)
+            for _, eqn in nested_loops(jax.make_jaxpr(function)(velocity).jaxpr, "jaxmech_mapped")
+            if eqn.params["call"].is_whole
+        )
+        for function in (end, jax.grad(end))
+    )
+    assert there < back < 1.5 * there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scene", "name", "newton"), [("strip", "VelocityVerlet", False), ("rigid", "EnergyMomentum", True)]
+)
+def test_second_derivatives_of_what_is_kept_are_those_of_ordinary_steps(scene, name, newton):
+    end, velocity = of_velocities(scene, name, newton)
+
+    def curvature(v, along):
+        return jax.jvp(jax.grad(end), (v,), (along,))[1], jax.grad(lambda v: jax.jvp(end, (v,), (along,))[1])(v)
+
+    found, plain = both_ways(curvature, velocity, jax.tree.map(jnp.sin, velocity))
+    agree(found, plain, 1e2 * RECOMPILED)
+    agree(*found, 1e2 * RECOMPILED)
 
 
 @pytest.mark.slow

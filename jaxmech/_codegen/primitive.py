@@ -27,12 +27,14 @@ from .._runtime.jax_internals import (
     zero_tangent,
 )
 from .._runtime.plain_form import first_that_works
+from .._runtime.reverse_mode import kept
 from .batching import AbstractSceneProgram, Own, in_front, map_scenes
 from .called_elements import are_called, called_elements
 from .dispatch import are_few, evaluated, summed_by_kernel, vmapped_and_summed
 from .folding import Nodes, folded_elements, node_arrays, plan_of, read
+from .operation_count import is_worth_keeping
 from .plain_rules import or_plain, plain_batch, plain_jvp, plain_transpose
-from .program.element_jaxpr import ElementProgram
+from .program.element_jaxpr import ElementProgram, Parted
 from .program.nodal_gather import NodeRows
 from .program.nodal_scatter import NodeSums
 from .program.scatter_plan import AbstractElementSums
@@ -95,9 +97,12 @@ def _abstract(*operands, call, count, nodes, sums, divides):
 
 
 def _jvp(primals, tangents, *, call, count, nodes, sums, divides):
-    outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
     arrays, plan = plan_of(primals, nodes, sums)
     moving = tuple(i for i, t in enumerate(tangents[: len(arrays)]) if not is_zero(t))
+    parted = call.parted(moving) if moving and is_worth_keeping(call) else None
+    if parted is not None:
+        return _parted_jvp(parted, len(call.jaxpr.outvars), count, arrays, [tangents[i] for i in moving])
+    outputs = _mapped_p.bind(*primals, call=call, count=count, nodes=nodes, sums=sums, divides=divides)
     rates = [zero_tangent(a) for a in outputs]
     if moving:
         summed = 0 if plan is None else plan.summed
@@ -109,6 +114,19 @@ def _jvp(primals, tangents, *, call, count, nodes, sums, divides):
         places = [*range(summed + added), *(i + added for i in moved[summed:])]
         for i, rate in zip(places, found, strict=True):
             rates[i] = rate
+    return outputs, rates
+
+
+def _parted_jvp(
+    parted: Parted, results: int, count: int, arrays: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The same of a step, of which reverse mode keeps something."""
+    found = map_program(parted.with_kept, count, [arrays[i] for i in parted.read])
+    outputs, inputs = found[:results], [*arrays, *kept(found[results:]), *tangents]
+    rates = [zero_tangent(a) for a in outputs]
+    moved = map_program(parted.tangent, count, [inputs[i] for i in parted.used])
+    for i, rate in zip(parted.moved, moved, strict=True):
+        rates[i] = rate
     return outputs, rates
 
 

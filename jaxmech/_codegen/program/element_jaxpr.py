@@ -1,14 +1,17 @@
 """The program of one element, and the programs of its derivatives, each traced once."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..._runtime.jax_internals import ClosedJaxpr, Literal, jaxpr_as_fun, without_unused
+from ..._runtime.joined_arrays import JoinedArrays
+from ..._runtime.reverse_mode import anew
 
 Axes = tuple[int | None, ...]
+_MOST_KEPT = 4096  # numbers of a step for reverse mode
 
 
 class ElementProgram:
@@ -69,6 +72,45 @@ class ElementProgram:
         made, used = reduced(program, (*self.axes, *(self.axes[i] for i in moving)), wanted, self.is_whole)
         return made, used, [i for i, kept in zip(real, wanted, strict=True) if kept]
 
+    def parted(self, moving: tuple[int, ...]) -> "Parted | None":
+        """The program of a step that hands on what reverse mode keeps of it, and that of its rates, which computes none of
+        that anew; None where nothing is kept, or too much."""
+        return self.once(("parted", moving), lambda: self._parted(moving))
+
+    def _parted(self, moving: tuple[int, ...]) -> "Parted | None":
+        function, arguments, count = anew(jaxpr_as_fun(self.closed)), self._examples(), len(self.axes)
+        real = [i for i, v in enumerate(self.jaxpr.outvars) if jnp.issubdtype(v.aval.dtype, jnp.inexact)]
+        places: list[int] = []  # of what the rates read, among the arguments and what is kept
+        forms: list[Any] = []
+
+        def with_kept(*inputs):
+            moved = [inputs[i] for i in moving]
+            outcome, rates = jax.linearize(lambda *moved: function(*_replaced(inputs, moving, moved)), *moved)
+            read, structure = jax.tree.flatten(rates)
+            kept = [a for a in read if not any(a is given for given in inputs)]
+            known = [*inputs, *kept]
+            places[:] = [next(i for i, a in enumerate(known) if a is one) for one in read]
+            joined, form = jax.tree.flatten(JoinedArrays.of(kept))
+            forms[:] = [structure, form]
+            return [*outcome, *joined]
+
+        program = jax.make_jaxpr(with_kept)(*arguments)
+        kept = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.outvars[len(self.jaxpr.outvars) :]]
+        if not 0 < sum(a.size for a in kept) <= _MOST_KEPT:
+            return None
+
+        def rates(*inputs):
+            known = [*inputs[:count], *jax.tree.unflatten(forms[1], inputs[count : count + len(kept)]).tree()]
+            found = jax.tree.unflatten(forms[0], [known[i] for i in places])(*inputs[count + len(kept) :])
+            return [found[i] for i in real]
+
+        of_rates = jax.make_jaxpr(rates)(*arguments, *kept, *(arguments[i] for i in moving))
+        wanted = _reached(of_rates.jaxpr, of_rates.jaxpr.invars[count + len(kept) :])
+        axes = (*self.axes, *(0 for _ in kept), *(self.axes[i] for i in moving))
+        tangent, used = reduced(of_rates, axes, wanted, self.is_whole)
+        whole, read = reduced(program, self.axes, [True for _ in program.jaxpr.outvars], self.is_whole)
+        return Parted(whole, read, tangent, used, [i for i, moves in zip(real, wanted, strict=True) if moves])
+
     def transposed(self, linear: tuple[int, ...], given: tuple[int, ...]) -> tuple["ElementProgram", list[int]]:
         """The cotangents of the arguments in which the program is linear, those that elements share included; from its
         other arguments and the cotangents of the outputs that are given. Also the inputs that it reads."""
@@ -93,6 +135,18 @@ class ElementProgram:
 
     def _examples(self) -> list[jax.ShapeDtypeStruct]:
         return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.jaxpr.invars]
+
+
+class Parted(NamedTuple):
+    """A program that gives, after its results, what is kept of it, and the arguments that it reads. The rates of its results
+    from the arguments, what is kept, and the rates of those that move; what that reads, and which results have a rate that
+    is not zero."""
+
+    with_kept: ElementProgram
+    read: list[int]
+    tangent: ElementProgram
+    used: list[int]
+    moved: list[int]
 
 
 def reduced(
