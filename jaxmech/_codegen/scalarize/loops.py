@@ -30,7 +30,7 @@ def looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], ru
         return _unrolled(arithmetic, eqn, operands, run)
     if arithmetic.keeps_loops:
         return _scan(eqn, operands, run)
-    if is_kept(eqn):
+    if arithmetic.calls and is_kept(eqn):  # of an element, most directions are nil in most rounds: written out, they cost nothing
         return _counted(arithmetic, eqn, operands, run)
     if not 0 < length <= _MANY_TIMES:
         raise NotScalarisable(f"{length} times the same")
