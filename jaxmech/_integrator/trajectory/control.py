@@ -56,11 +56,13 @@ class AbstractControl(eqx.Module):
 
 
 class ControlCarry(NamedTuple):
-    """The carry of the integrator, the memory of the control, and what it gave of constraints: where they are."""
+    """The carry of the integrator, the memory of the control, and what it gave of constraints: where they are, and were."""
 
     kept: Any
     memory: Any
     before: Values
+    earlier: Values
+    span: Array | None  # how long ago that was [s]; 0: nothing is known of it; None: control moves no constraint
 
 
 class ControlledIntegrator(AbstractIntegrator):
@@ -98,7 +100,9 @@ class ControlledIntegrator(AbstractIntegrator):
         memory = jax.tree.map(jnp.array, self.control.init(system, state)) if self.remembers else None
         given, _ = self._values(state, 0.0, memory)
         scene = controlled(system, given)
-        return ControlCarry(self.integrator.init(scene, state), memory, _of_constraints(scene, given))
+        before = _of_constraints(scene, given)
+        span = jnp.zeros_like(state.time) if before else None
+        return ControlCarry(self.integrator.init(scene, state), memory, before, before, span)
 
     def revalued(self, system: System, state: State, carry: ControlCarry) -> ControlCarry:
         scene = self._scene(system, state, carry.memory)
@@ -159,10 +163,10 @@ class ControlledIntegrator(AbstractIntegrator):
         given, memory = self._of_step(system, state, h, carry.memory)
         scene, kept = controlled(system, given), carry.kept
         before = _of_constraints(scene, given)
-        scene = _moving(scene, controlled(system, carry.before), given, state.time, h)
+        scene = _moving(system, scene, given, carry, state.time, h)
         if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
             kept = self.integrator.revalued(scene, state, kept)
-        return scene, ControlCarry(kept, memory, before)
+        return scene, ControlCarry(kept, memory, before, *_was(carry, h))
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
@@ -192,14 +196,26 @@ def _of_constraints(scene: System, given: Values) -> Values:
     return {n: {field: found_at(scene, path_of(scene, n, field)) for field in sorted(fields)} for n, fields in moved}
 
 
-def _moving(scene: System, before: System, given: Values, since: Array, h: Any) -> System:
-    """The scene whose constraints move within the step from where they were `before` to where control has them."""
+def _moving(system: System, scene: System, given: Values, carry: ControlCarry, since: Array, h: Any) -> System:
+    """The scene whose constraints move within the step from where they were to where control has them."""
     changed = dict(scene.constraints)
+    scenes = scene, controlled(system, carry.before), controlled(system, carry.earlier)
     for name in _moved_by(scene, given):
-        old, new = before.constraints[name], scene.constraints[name]
+        new, before, earlier = (s.constraints[name] for s in scenes)
         kind = MovingRows if isinstance(new, AbstractMultiplierConstraint) else MovingMotion
-        changed[name] = kind(new, old, since, jnp.asarray(h, since.dtype))
+        changed[name] = kind(new, before, earlier, since, jnp.asarray(h, since.dtype), carry.span)
     return eqx.tree_at(lambda s: s.constraints, scene, changed)
+
+
+def _was(carry: ControlCarry, h: Any) -> tuple[Values, Array | None]:
+    """Where constraints were before a step, and for how long then. The mean rate of a step that is very short, as one to an
+    event may be, is that of rounding: after it, where they were before the one before."""
+    if carry.span is None:
+        return carry.earlier, None
+    h = jnp.asarray(h, carry.span.dtype)
+    short = h <= float(jnp.finfo(h.dtype).eps) ** (1 / 3) * carry.span
+    earlier = jax.tree.map(lambda a, b: jnp.where(short, a, b), carry.earlier, carry.before)
+    return earlier, jnp.where(short, carry.span + h, h)
 
 
 def in_the_loop(

@@ -87,8 +87,8 @@ def simulate(
     `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
     `gravity`, of the shapes that they have in it: loads, targets, stiffnesses; one that remembers is an `AbstractControl`.
     `state` is that at the start of the step; `time` [s], the instant whose forces the scheme takes (the end of the step for
-    implicit Euler: `AbstractIntegrator.control_at`), and its end for what moves constraints, which go there at a constant
-    rate. `observe(system, state)`: a pytree to record in place of whole states;
+    implicit Euler: `AbstractIntegrator.control_at`), and its end for what moves constraints, which go there by a parabola
+    through where they have been. `observe(system, state)`: a pytree to record in place of whole states;
     `system` without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of
     them, unless given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
     `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, for control
