@@ -562,6 +562,39 @@ def test_a_rod_whose_length_is_controlled_takes_its_mass_along(name):
     assert np.all(np.abs(off[1]) < 1e-3) and np.all(np.abs(off[1]) <= 0.3 * np.abs(off[0]) + 1e-8)
 
 
+def test_masses_that_are_made_negative_are_refused():
+    """They went past the constructors, and the ball flew up: a success."""
+    system = jm.System(
+        {"p": jm.Vec1(), "frame": jm.Rigid3()},
+        masses={"ball": jm.mass.UniformMass(("p", [0]), 1.0), "body": jm.mass.RigidMass(("frame", [0]), 1.0, np.eye(3))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"p": [[0.0]], "frame": [[0.0] * 6 + [1.0]]})
+    verlet = jm.integrator.VelocityVerlet()
+    for where, value, named in (
+        (lambda s: s.masses["ball"].mass, -1.0, "'ball': mass of UniformMass must not be negative, got"),
+        (lambda s: s.masses["body"].inertia, np.diag([1.0, -2.0, 3.0]), "'body': inertia of RigidMass must.*2"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            jm.simulate(eqx.tree_at(where, system, jnp.asarray(value)), state, verlet, 0.1, 3)
+
+
+@pytest.mark.parametrize("adaptive", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_control_that_makes_a_mass_negative_is_a_failure(adaptive):
+    system = jm.System({"p": jm.Vec1()}, masses={"ball": jm.mass.UniformMass(("p", [0]), 1.0)}, gravity=[-9.81])
+    state, euler = system.at_rest({"p": [[0.0]]}), jm.integrator.SymplecticEuler()
+    run, times = (jm.simulate_adaptive, [[0.1, 0.4]]) if adaptive else (jm.simulate, [0.1, 4])
+    allowed = {"rtol": 1e-3, "atol": 1e-3} if adaptive else {}
+
+    def ends(rate):
+        control = eqx.Partial(lambda rate, t, s, p: {"ball": {"mass": 0.25 - rate * t}}, rate)
+        return run(system, state, euler, *times, **allowed, control=control).last.time
+
+    assert ends(jnp.asarray(0.1)) == 0.4
+    with pytest.raises(jm.FailedComputation, match=f"{run.__name__}, step .*: control has made a mass negative"):
+        ends(jnp.asarray(1.0))
+
+
 def dragged_behind():
     """A mass that `ConsistentMass` couples to a foot, which control moves."""
     foot = jm.constraint.PrescribedMotion(("x", [0]), [[0.0]], [[1e3]])

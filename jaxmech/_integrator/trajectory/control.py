@@ -16,9 +16,11 @@ from ..._constraint.prescribed_motion import PrescribedMotion
 from ..._forcefield.chart import varies_with
 from ..._linear_system.compatibility import BuiltFor
 from ..._model.dynamics import Fields
+from ..._model.mass_checks import any_negative
 from ..._model.system import State, System
 from ..._runtime.argument_checks import check_callable
 from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
 from ..base import AbstractIntegrator
 from .controlled_numbers import Values, controlled, found_at, path_of
 
@@ -115,16 +117,16 @@ class ControlledIntegrator(AbstractIntegrator):
     def step(
         self, system: System, state: State, carry: ControlCarry, dt: Any, *, throw: bool = True
     ) -> tuple[State, ControlCarry, Any]:
-        scene, ready = self._ready(system, state, carry, dt)
+        scene, ready, is_wrong = self._ready(system, state, carry, dt)
         end, kept, info = self.integrator.step(scene, state, ready.kept, dt, throw=throw)
-        return end, ready._replace(kept=kept), info
+        return end, ready._replace(kept=kept), _unless(is_wrong, info)
 
     def advanced(
         self, system: System, state: State, carry: ControlCarry, h: Any, derivatives_of: str = ""
     ) -> tuple[State, ControlCarry, Any]:
-        scene, ready = self._ready(system, state, carry, h)
+        scene, ready, is_wrong = self._ready(system, state, carry, h)
         end, kept, info = self.integrator.advanced(scene, state, ready.kept, h, derivatives_of)
-        return end, ready._replace(kept=kept), info
+        return end, ready._replace(kept=kept), _unless(is_wrong, info)
 
     @property
     def remembers(self) -> bool:
@@ -158,15 +160,16 @@ class ControlledIntegrator(AbstractIntegrator):
     def _scene(self, system: System, state: State, memory: Any) -> System:
         return controlled(system, self._values(state, 0.0, memory)[0])
 
-    def _ready(self, system: System, state: State, carry: ControlCarry, h: Any) -> tuple[System, ControlCarry]:
-        """The scene of a step, and the carry that its integrator takes to it, with what is for the next one."""
+    def _ready(self, system: System, state: State, carry: ControlCarry, h: Any) -> tuple[System, ControlCarry, Array | None]:
+        """The scene of a step, the carry that its integrator takes to it, with what is for the next one, and whether its
+        masses are negative."""
         given, memory = self._of_step(system, state, h, carry.memory)
         scene, kept = controlled(system, given), carry.kept
         before = _of_constraints(scene, given)
         scene = _moving(system, scene, given, carry, state.time, h)
         if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
             kept = self.integrator.revalued(scene, state, kept)
-        return scene, ControlCarry(kept, memory, before, *_was(carry, h))
+        return scene, ControlCarry(kept, memory, before, *_was(carry, h)), any_negative(system, given)
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
@@ -216,6 +219,13 @@ def _was(carry: ControlCarry, h: Any) -> tuple[Values, Array | None]:
     short = h <= float(jnp.finfo(h.dtype).eps) ** (1 / 3) * carry.span
     earlier = jax.tree.map(lambda a, b: jnp.where(short, a, b), carry.earlier, carry.before)
     return earlier, jnp.where(short, carry.span + h, h)
+
+
+def _unless(is_wrong: Array | None, info: Any) -> Any:
+    """What happened; a failure where control gives masses that are negative."""
+    if is_wrong is None:
+        return info
+    return eqx.tree_at(lambda i: i.result, info, RESULTS.where(is_wrong, RESULTS.negative_mass, info.result))
 
 
 def in_the_loop(
