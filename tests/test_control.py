@@ -217,6 +217,14 @@ def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
         _ = run.position
 
 
+def test_what_is_no_time_is_refused_by_a_table():
+    table = jm.integrator.Table([0.0, 1.0], [3.0, 5.0])
+    for time in (None, "noon", {}):
+        with pytest.raises(TypeError, match="Table: time must be numbers"):
+            table(time)
+    np.testing.assert_allclose([table(0), table(np.float64(0.5)), table(jnp.asarray(1.0))], [3.0, 4.0, 5.0])
+
+
 def test_tables_are_what_they_say():
     t = np.array([0.0, 0.4, 1.0, 1.5, 3.0])
     parabola = 2.0 - 3.0 * t + 0.7 * t**2
@@ -606,6 +614,7 @@ def dragged_behind():
     return system, system.at_rest({"x": [[1e3], [1.0]]})
 
 
+@pytest.mark.slow
 def test_rates_under_control_are_those_of_the_end_of_steps_of_any_length():
     """They were the mean of each step, half a step late. That of a step to an event, as short as time can tell, is rounding:
     `u = 1000 m + 2 t^2` moved at -10 m/s after one."""

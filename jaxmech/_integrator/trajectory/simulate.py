@@ -13,7 +13,7 @@ from ..._linear_system.compatibility import check_topology
 from ..._model.failure_report import DERIVATIVE, has_succeeded, left_unmet, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_counts, check_flags, check_instance
+from ..._runtime.argument_checks import check_counts, check_flags, check_instance, plain
 from ..._runtime.array_types import Array, Bool, Int
 from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled, in_one_program
@@ -106,6 +106,7 @@ def simulate(
     check_instance("simulate", "integrator", integrator, AbstractIntegrator)
     check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
+    steps, save_every, checkpoint_every, restart_every = map(plain, (steps, save_every, checkpoint_every, restart_every))
     check_counts("simulate", steps=steps, save_every=save_every)
     every = chosen_every(steps, state, integrator, integrator.solves) if checkpoint_every is None else checkpoint_every
     counts = _counts(steps, save_every, every)
