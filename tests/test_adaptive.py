@@ -961,3 +961,51 @@ def test_a_hand_that_control_moves_does_not_cost_steps(name):
     exact = 1.3 - driven * np.cos(4.5) + (driven - 0.2) * np.cos(1.5 * free)
     assert run.info.accepted < 150
     np.testing.assert_allclose(run.last.position["p"][1, 0], exact, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_gradient_of_a_run_with_events_has_one_step_more_than_that_of_one_without():
+    """Where an event is, and where its step leads, were linearised each by itself: shells took twice as long to compile."""
+    spring = {"spring": jm.force.AnchoredSprings(("p", [0]), 4.0, [[0.0]])}
+    system = jm.System({"p": jm.Vec1()}, forces=spring, masses={"mass": jm.mass.UniformMass(("p", [0]), 1.0)})
+    state = system.at_rest({"p": [[1.0]]})
+    scheme = jm.integrator.Midpoint(jm.MatrixLinearSystem.build(system, state), newton=True)
+    passed = jm.integrator.Event(lambda system, state: state.position["p"][0, 0] - 0.5)
+
+    def end(stiffness, events):
+        scene = eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, stiffness)
+        options = {"rtol": 1e-4, "atol": 1e-4, "max_steps": 30, "throw": False}
+        return jm.simulate_adaptive(scene, state, scheme, [0.5], events=events, **options).last.position["p"][0, 0]
+
+    def length(events):
+        with jm.runtime.element_compiler("xla"):
+            return jax.jit(jax.grad(partial(end, events=events))).lower(jnp.asarray(4.0)).as_text().count("\n")
+
+    assert length([passed]) < 1.4 * length([])
+
+
+@pytest.mark.slow
+def test_second_derivatives_go_through_events():
+    """Of where a ball is that bounced, `c t - g t^2/2` from the instant `sqrt(2 d / g)`."""
+    scene, state = ball()
+
+    def height(numbers):
+        g, restitution, level = numbers
+        fallen = jm.integrator.Event(eqx.Partial(above, level), apply=Bounce(restitution), direction=-1)
+        options = {"rtol": 1e-4, "atol": 1e-4, "events": [fallen], "max_steps": 20, "throw": False}
+        pulled = eqx.tree_at(lambda s: s.gravity, scene, -g[None])
+        return jm.simulate_adaptive(pulled, state, jm.integrator.Tsitouras(), [0.5], **options).last.position["ball"][0, 0]
+
+    def exact(numbers):
+        g, restitution, level = numbers
+        instant = jnp.sqrt(2 * (1 - level) / g)
+        left = 0.5 - instant
+        return level + restitution * g * instant * left - g * left**2 / 2
+
+    at = jnp.array([G, 0.8, 0.2])
+    for derivative in (jax.grad, lambda f: jax.jacfwd(jax.grad(f))):
+        np.testing.assert_allclose(jax.jit(derivative(height))(at), derivative(exact)(at), rtol=1e-9)
+
+
+def above(level, system, state):
+    return state.position["ball"][0, 0] - level

@@ -217,6 +217,14 @@ def test_a_motor_turns_a_mapped_joint_and_deep_fields_are_found():
         _ = run.position
 
 
+def test_what_is_no_time_is_refused_by_a_table():
+    table = jm.integrator.Table([0.0, 1.0], [3.0, 5.0])
+    for time in (None, "noon", {}):
+        with pytest.raises(TypeError, match="Table: time must be numbers"):
+            table(time)
+    np.testing.assert_allclose([table(0), table(np.float64(0.5)), table(jnp.asarray(1.0))], [3.0, 4.0, 5.0])
+
+
 def test_tables_are_what_they_say():
     t = np.array([0.0, 0.4, 1.0, 1.5, 3.0])
     parabola = 2.0 - 3.0 * t + 0.7 * t**2
@@ -560,3 +568,69 @@ def test_a_rod_whose_length_is_controlled_takes_its_mass_along(name):
         x, v = run.last.position["p"][1], run.last.velocity["p"][1]
         off.append([np.hypot(*x) - 1.3, x @ v / np.hypot(*x) - RATE, x[0] * v[1] - x[1] * v[0] - 2.0])
     assert np.all(np.abs(off[1]) < 1e-3) and np.all(np.abs(off[1]) <= 0.3 * np.abs(off[0]) + 1e-8)
+
+
+def test_masses_that_are_made_negative_are_refused():
+    """They went past the constructors, and the ball flew up: a success."""
+    system = jm.System(
+        {"p": jm.Vec1(), "frame": jm.Rigid3()},
+        masses={"ball": jm.mass.UniformMass(("p", [0]), 1.0), "body": jm.mass.RigidMass(("frame", [0]), 1.0, np.eye(3))},
+        gravity=[0.0, 0.0, -9.81],
+    )
+    state = system.at_rest({"p": [[0.0]], "frame": [[0.0] * 6 + [1.0]]})
+    verlet = jm.integrator.VelocityVerlet()
+    for where, value, named in (
+        (lambda s: s.masses["ball"].mass, -1.0, "'ball': mass of UniformMass must not be negative, got"),
+        (lambda s: s.masses["body"].inertia, np.diag([1.0, -2.0, 3.0]), "'body': inertia of RigidMass must.*2"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            jm.simulate(eqx.tree_at(where, system, jnp.asarray(value)), state, verlet, 0.1, 3)
+
+
+@pytest.mark.parametrize("adaptive", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_control_that_makes_a_mass_negative_is_a_failure(adaptive):
+    system = jm.System({"p": jm.Vec1()}, masses={"ball": jm.mass.UniformMass(("p", [0]), 1.0)}, gravity=[-9.81])
+    state, euler = system.at_rest({"p": [[0.0]]}), jm.integrator.SymplecticEuler()
+    run, times = (jm.simulate_adaptive, [[0.1, 0.4]]) if adaptive else (jm.simulate, [0.1, 4])
+    allowed = {"rtol": 1e-3, "atol": 1e-3} if adaptive else {}
+
+    def ends(rate):
+        control = eqx.Partial(lambda rate, t, s, p: {"ball": {"mass": 0.25 - rate * t}}, rate)
+        return run(system, state, euler, *times, **allowed, control=control).last.time
+
+    assert ends(jnp.asarray(0.1)) == 0.4
+    with pytest.raises(jm.FailedComputation, match=f"{run.__name__}, step .*: control has made a mass negative"):
+        ends(jnp.asarray(1.0))
+
+
+def dragged_behind():
+    """A mass that `ConsistentMass` couples to a foot, which control moves."""
+    foot = jm.constraint.PrescribedMotion(("x", [0]), [[0.0]], [[1e3]])
+    system = jm.System(
+        {"x": jm.Vec1()},
+        masses={"mass": jm.mass.ConsistentMass(("x", [[0, 1]]), [[0.0], [1.0]], 3.0, "edge")},
+        constraints={"foot": foot},
+    )
+    return system, system.at_rest({"x": [[1e3], [1.0]]})
+
+
+@pytest.mark.slow
+def test_rates_under_control_are_those_of_the_end_of_steps_of_any_length():
+    """They were the mean of each step, half a step late. That of a step to an event, as short as time can tell, is rounding:
+    `u = 1000 m + 2 t^2` moved at -10 m/s after one."""
+    from jaxmech._integrator.trajectory.control import ControlledIntegrator
+
+    system, state = dragged_behind()
+    scheme = ControlledIntegrator(jm.integrator.SymplecticEuler(), lambda t, s, p: foot_at(t), None)
+    step = jax.jit(lambda state, carry, h: scheme.advanced(system, state, carry, h)[:2])
+    carry = scheme.init(system, state)
+    for i, h in enumerate((0.01, 0.02, 1e-14, 0.005, 0.03)):
+        state, carry = step(state, carry, jnp.asarray(h))
+        late = h / 2 if i == 0 else 0.0
+        if h > 1e-6:
+            np.testing.assert_allclose(state.velocity["x"][0], 4 * (state.time - late), rtol=1e-9)
+            np.testing.assert_allclose(state.velocity["x"][1], -2 * (state.time - late), rtol=1e-9)  # 3/6 v + 3/3 w = 0
+
+
+def foot_at(t):
+    return {"foot": {"displacements": (1e3 + 2 * t**2)[None, None]}}

@@ -148,6 +148,19 @@ def test_progress_reaches_the_end(capsys):
     assert "4/4" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+def test_counts_of_numpy_are_counts(tmp_path):
+    """They were refused, though they are whole."""
+    system, state, integrator = chain(2)
+    steps, every, one = np.array([4, 2, 1])
+    options, file = {"save_every": every, "checkpoint_every": one, "restart_every": every}, tmp_path / "run.npz"
+    run = jm.simulate(system, state, integrator, DT, steps, restart_file=file, **options)
+    assert run.position["chain"].shape[0] == 3
+    options = {name: int(count) for name, count in options.items()}
+    assert eqx.tree_equal(run, jm.simulate(system, state, integrator, DT, 4, restart_file=file, **options))
+    jm.static_solve(system, state, load_steps=one, max_steps=steps, throw=False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [

@@ -44,7 +44,7 @@ def test_both_methods_find_the_hanging_chain_where_newton_finds_the_pressed_one(
     # Newton agrees, from near there.
     np.testing.assert_allclose(jm.static_solve(system, relaxed).position["p"], by_region.position["p"], atol=1e-9)
     assert hung["trust_region"].info.iterations < 100 < hung["dynamic_relaxation"].info.iterations
-    with pytest.raises(jm.FailedComputation, match="Newton did not converge"):
+    with pytest.raises(jm.FailedComputation, match="trust region did not converge"):
         jm.static_solve(system, flat, linear_system, method="trust_region", max_steps=5)
 
 
@@ -113,6 +113,20 @@ class Chirp(jm.force.AbstractForceField):
     def element_force(self, x, v):
         del v
         return (self.push - jnp.sin(x[0] ** 2),)
+
+
+def test_a_method_that_fails_gives_its_own_advice():
+    """It was Newton's, which spoke of a line search that others do not have."""
+    system, flat = chain(3, 1e3)
+    for method, said in (
+        ("dynamic_relaxation", "relaxation did not come to rest"),
+        ("trust_region", "region did not"),
+    ):
+        with pytest.raises(jm.FailedComputation, match=said) as failure:
+            jm.static_solve(system, flat, method=method, max_steps=2)
+        assert "line_search" not in str(failure.value) and failure.value.result == jm.RESULTS.not_converged
+        with pytest.raises(ValueError, match=f"line_search has no effect on method '{method}'"):
+            jm.static_solve(system, flat, method=method, line_search="residual")
 
 
 @pytest.mark.parametrize("method", ["newton", "trust_region"])

@@ -48,14 +48,15 @@ def raise_failure(
     given: Callable[[], Sequence[tuple[str, Array]]] = tuple,
     *,
     load_steps: int = 1,
+    method: str = "newton",
     moves: bool = False,
     time_step: Any = -1,
     held_at: Callable[[], State] | None = None,
 ) -> T:
     """`value`, unless `info.result` is a failure. Outside tracing raises `FailedComputation`, under `jit` JAX raises.
 
-    `given`: what the computation was given, in the order that `info.fault` counts in; `moves`: whether it is a time step;
-    `held_at`: where it started, at the time at which equations with multipliers were to hold.
+    `given`: what the computation was given, in the order that `info.fault` counts in; `method`: of statics; `moves`: whether
+    it is a time step; `held_at`: where it started, at the time at which equations with multipliers were to hold.
     """
     if has_succeeded(info.result):
         unmet = nowhere_met(system, held_at()) if held_at is not None and left_unmet(info) else ""
@@ -67,6 +68,7 @@ def raise_failure(
     names = {
         "who": who,
         "load_steps": load_steps,
+        "method": method,
         "states": [_why_singular(system, s, moves) for s in system.main_states],
         "given": [name for name, _ in given()],
         "components": limited(system),

@@ -20,6 +20,7 @@ from .._scene.dof import AbstractDof
 from .._scene.parameter import as_array, is_concrete
 from .._scene.stencil import Stencil
 from .internal import begins
+from .mass_checks import check_masses
 from .multiplier_force import MultiplierForce
 from .multiplier_states import check_unnamed, rows_of, unnamed, without_rows
 from .number_checks import check_no_lists
@@ -186,6 +187,7 @@ def check_inputs(who: str, system: Any, state: Any) -> None:
     check_instance(who, "system", system, System)
     check_instance(who, "state", state, State)
     check_no_lists(system)
+    check_masses(system)
     check_state(who, system, state)
 
 

@@ -183,6 +183,11 @@ def check_counts(owner: str, **counts: Any) -> None:
             raise ValueError(f"{owner}: {name} must be a whole number of at least 1 (and fit 32 bits), got {value!r:.80}.")
 
 
+def plain(count: Any) -> Any:
+    """A whole number of NumPy as one of Python; anything else as it is."""
+    return int(count) if isinstance(count, np.integer) else count
+
+
 def check_tolerances(owner: str, **tolerances: Any) -> None:
     """Raise `ValueError` unless all are finite numbers of at least 0. Traced ones pass, and a relative one may be `None`."""
     for name, value in tolerances.items():

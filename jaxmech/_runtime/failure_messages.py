@@ -17,16 +17,24 @@ _ON_THE_WAY = (
     "A step was too large, or this is a limit point: take more load steps (load_steps=) or, in time, smaller ones (dt=)."
 )
 _NEWTON_S = ("not_converged", "more_than_half_a_turn")  # of what its iterations did not solve
+_OF_OTHER_METHODS = {  # whose advice is not Newton's
+    "trust_region": "the search within a trust region did not converge. Take more load steps (load_steps=), allow more "
+    "iterations (max_steps=), or check that the loads have an equilibrium; info.residuals holds the history.",
+    "dynamic_relaxation": "the relaxation did not come to rest. Allow more of its steps (max_steps=), which are many where "
+    'stiffnesses differ much, ask for less (rtol=, atol=), take another method ("newton", "trust_region"), or check that '
+    "the loads have an equilibrium; info.residuals holds the history.",
+}
 _MOST = 8  # residuals that are all told
 
 
 def describe(names: Mapping[str, Any], numbers: np.ndarray, residuals: np.ndarray) -> str:
     """The words for the first member that failed of a batch (any leading axes; none if there is no batch).
 
-    `names`: `who` failed; `load_steps` in all; of each of the `states`, what it means that it is unconstrained; what was
-    `given`, and the `components` with limits, in the order of their numbers; what an element of these is beyond the limits,
-    `undefined`; the `contacts`, each a name and how many pairs it has room for; what may be wrong with `equations` that have
-    multipliers, and where these are `undetermined`, or may be, of rows that are `dependent`; contacts still `closing`.
+    `names`: `who` failed; by which `method`; `load_steps` in all; of each of the `states`, what it means that it is
+    unconstrained; what was `given`, and the `components` with limits, in the order of their numbers; what an element of
+    these is beyond the limits, `undefined`; the `contacts`, each a name and how many pairs it has room for; what may be
+    wrong with `equations` that have multipliers, and where these are `undetermined`, or may be, of rows that are
+    `dependent`; contacts still `closing`.
     `numbers` (..., NUMBERS); `residuals` (..., those of the Newton iterations and, last, their rounding floor).
     """
     rows = np.asarray(numbers).reshape(-1, len(NUMBERS))
@@ -70,6 +78,8 @@ def _why(names: Mapping[str, Any], n: Mapping[str, int], line: np.ndarray) -> st
     if result == "contacts_infeasible" and (closing := names.get("closing")):
         more = f" and {len(closing) - _MOST} more" if len(closing) > _MOST else ""
         return f"{advice} Still closing: {'; '.join(closing[:_MOST])}{more}."
+    if result == "not_converged":
+        advice = _OF_OTHER_METHODS.get(names.get("method", ""), advice)
     if result in (*_NEWTON_S, "time_step_too_small"):
         return f"{advice}{names.get('equations', '')}"
     return advice

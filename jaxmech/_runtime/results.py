@@ -179,6 +179,10 @@ class RESULTS(lx.RESULTS, metaclass=_Named):  # pyright: ignore[reportGeneralTyp
         "the time step is larger than the critical one of this explicit scheme, so that the motion would blow up. Take a "
         "smaller dt (jm.integrator.critical_time_step says how large it may be), or an implicit scheme."
     )
+    negative_mass = (
+        "control has made a mass negative: its mass, density, thickness or moment of inertia. Let control give a logarithm, "
+        "say, which has no sign to lose."
+    )
     repeated_eigenvalue = (
         "the derivative of a mode was asked for whose eigenvalue is repeated: any mix of such modes is a mode, so none has "
         "a derivative. Sums of the equal eigenvalues have one; or break the symmetry of the scene."

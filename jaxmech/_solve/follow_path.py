@@ -12,7 +12,7 @@ from .._model.dynamics import zero_forces
 from .._model.failure_report import raise_failure
 from .._model.fault import given
 from .._model.system import State, System
-from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance
+from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance, plain
 from .._runtime.array_types import Array
 from .critical_point import CriticalPoint, critical_point_of
 from .path import Path, PathInfo, stacked
@@ -83,6 +83,7 @@ def follow_path(
     """
     who = "follow_path"
     check_choice(who, "control", control, CONTROLS)
+    steps, iterations = plain(steps), plain(iterations)
     check_counts(who, steps=steps, iterations=iterations)
     check_flags(who, critical=critical, throw=throw)
     if solver is not None:

@@ -24,7 +24,7 @@ from .._model.lever import coordinate_size
 from .._model.subsystem import has_axes_along, has_fixed_axes
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
-from .._runtime.argument_checks import check_flags, check_instance, real_array
+from .._runtime.argument_checks import check_flags, check_instance, plain, real_array
 from .._runtime.array_types import Array
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS, is_traced
@@ -183,9 +183,11 @@ def static_solve(
             raise ValueError(f"static_solve: dt must not be negative, got {float(dt)}.")
         dt = jnp.asarray(dt, state.time.dtype)
     raises = throw and is_traced((system, state, dt))
-    most = _MOST_STEPS.get(str(method), 1) if max_steps is None else max_steps
+    most, load_steps = plain(_MOST_STEPS.get(str(method), 1) if max_steps is None else max_steps), plain(load_steps)
     who = DERIVATIVE.format("static_solve") if raises else ""
     options = NewtonOptions(rtol, atol, most, load_steps, line_search, derivatives_of=who, method=method)
+    if method != "newton" and line_search != "finite":
+        raise ValueError(f"static_solve: line_search has no effect on method '{method}': leave it out.")
     if method != "newton" and system.multiplier_states:
         named = [*system.multiplier_constraints] or [*system.multiplier_states]
         raise ValueError(
@@ -205,7 +207,8 @@ def static_solve(
         return solution
     given = partial(_given, system, state)
     at = partial(replace, state, time=solution.state.time)
-    return raise_failure(solution, solution.info, system, "static_solve", given, load_steps=load_steps, held_at=at)
+    how = {"load_steps": load_steps, "method": method}
+    return raise_failure(solution, solution.info, system, "static_solve", given, **how, held_at=at)
 
 
 def _given(system: System, state: State) -> list[tuple[str, Array]]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.indexing import all_within, marked
-from .._runtime.argument_checks import check_choice, check_counts, check_instance, index_array, real_array
+from .._runtime.argument_checks import check_choice, check_counts, check_instance, index_array, plain, real_array
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.precision import in_one_program
 from .._runtime.results import is_traced
@@ -129,7 +129,7 @@ class Triplets(eqx.Module):
     def _check_places(self, shape: tuple[int, int]) -> None:
         if np.shape(shape) != (2,):
             raise ValueError(f"Triplets: shape must be the numbers of block rows and columns, got {shape!r:.80}.")
-        check_counts("Triplets", **{"shape[0]": _plain(shape[0]), "shape[1]": _plain(shape[1])})
+        check_counts("Triplets", **{"shape[0]": plain(shape[0]), "shape[1]": plain(shape[1])})
         for what, numbers, count in (("row", self.rows, shape[0]), ("column", self.columns, shape[1])):
             if is_traced(numbers) or numbers.size == 0:
                 continue
@@ -156,7 +156,3 @@ def _places(owner: str, name: str, numbers: Any) -> Array:
     if not is_traced(found) and found.size and int(np.asarray(found).min()) < 0:
         raise ValueError(f"{owner}: {name} is {numbers!r:.80}, expected numbers of at least 0.")
     return found
-
-
-def _plain(count: Any) -> Any:
-    return int(count) if isinstance(count, np.integer) else count

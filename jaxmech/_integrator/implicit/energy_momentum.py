@@ -229,8 +229,11 @@ class GradientStage(AbstractMidpointStage):
         return defect
 
     def _kinetic_defect(self, u: Fields, at: State, end: State, d: Fields) -> Scalar:
-        """The same of the kinetic energy where masses vary, or couple turns: nil of rigid bodies."""
+        """The same of the kinetic energy where masses vary, or couple turns: nil of rigid bodies. What a motion takes along
+        moves by the mean of its velocities, whose work is that of a jump between them."""
         start, system, h = self.setting.at_start, self.system, self.setting.h
+        if has_prescribed_motion(system):
+            d = combined((1.0, d), (0.5 * h, end.velocity), (-0.5 * h, self.reflected(u)))
         gained = kinetic_energy(system, end.position, end.velocity) - kinetic_energy(system, start.position, start.velocity)
         change = combined((-1 / h, AbstractMidpointStage.inertia(self, u, at)), (1.0, self._weight()))  # which is in it
         supply = self.supply(at)

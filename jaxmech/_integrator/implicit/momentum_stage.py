@@ -124,9 +124,12 @@ class AbstractMidpointStage(AbstractWholeStage):
 
     def end(self, u: Fields) -> State:
         setting = self.setting
-        d = combined((setting.h, u))
-        v = combined((2.0, u), (-1.0, carried(setting, d)))
-        return with_prescribed_rates(setting.system, displaced(setting.system, setting.start, d, v, setting.h))
+        moved = displaced(setting.system, setting.start, combined((setting.h, u)), self.reflected(u), setting.h)
+        return with_prescribed_rates(setting.system, moved)
+
+    def reflected(self, u: Fields) -> Fields:
+        """`2 u - v0`: the velocity at the end where no motion says another."""
+        return combined((2.0, u), (-1.0, carried(self.setting, combined((self.setting.h, u)))))
 
 
 class MidpointStage(AbstractMidpointStage):

@@ -15,7 +15,7 @@ from ..._linear_system.compatibility import check_topology
 from ..._model.failure_report import DERIVATIVE, has_succeeded, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_counts, check_flags, check_instance, real_array
+from ..._runtime.argument_checks import check_counts, check_flags, check_instance, plain, real_array
 from ..._runtime.array_types import Array
 from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled
@@ -154,6 +154,7 @@ def simulate_adaptive(
     check_topology(f"the linear system given to {who}", integrator.built_for, system)
     controller = _USUAL if controller is None else controller
     check_instance(who, "controller", controller, PIDController)
+    max_steps, max_events, restart_every = map(plain, (max_steps, max_events, restart_every))
     check_counts(who, max_steps=max_steps, max_events=max_events)
     check_flags(who, extrapolate=extrapolate, throw=throw)
     _check_extrapolates(who, extrapolate, integrator)

@@ -1,8 +1,8 @@
 """Derivatives of adaptive steps: those of the steps that were accepted, taken once more.
 
 Their sizes are held constant, but for a step that ends at an output time, whose size is what is left, and for one that
-ends at an event, whose size is where the event's function is nil (the implicit function theorem). Nothing else of the
-choice of sizes is differentiated, as is usual: P. Eberhard and C. Bischof, Math. Comput. 68 (1999) 717,
+ends at an event, whose size is where the event's function is nil (`adaptive_arrival`). Nothing else of the choice of sizes
+is differentiated, as is usual: P. Eberhard and C. Bischof, Math. Comput. 68 (1999) 717,
 doi:10.1090/S0025-5718-99-01027-3. What a run that failed did not come to has none: NaN.
 """
 
@@ -18,7 +18,7 @@ from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..._runtime.jax_internals import unvmap_any
 from ..._runtime.results import RESULTS
-from . import event as crossing
+from .adaptive_arrival import Given, Known, arrival
 from .adaptive_memory import ACCEPTED, Inputs, Kept, Options, Progress, Record
 from .adaptive_pages import turned
 from .adaptive_turn import first_progress
@@ -128,37 +128,21 @@ def _step(
 ) -> tuple[tuple[State, Any], Array]:
     """The step of a turn, and when it ended; the state as it was where the turn was not `active`."""
     (state, carry), (active, h, lands, time, event) = at, turn
-    until = instant = _at_event(inputs, options, kept, at, h, event) if inputs.events else h
     if inputs.events:  # a motion that goes on as it was is at an output time when that is, wherever the event moves
         lands = lands & jnp.array([not (e.apply or e.terminal) for e in inputs.events] + [True])[event]
     rest = time - state.time
     rest = jnp.where(event < 0, rest, h + rest - jax.lax.stop_gradient(rest))  # of events of one instant, which is there
-    until = jnp.where(active & lands, rest, until)
-    end, new, _, _ = inputs.step(options, state, kept.whole(carry), until)
+    if inputs.events:
+        end, new, instant = arrival(Given(inputs, kept, state, carry, rest), Known(options, h, active & lands, event))
+    else:
+        until = instant = jnp.where(active & lands, rest, h)
+        end, new, _, _ = inputs.step(options, state, kept.whole(carry), until)
+        new = kept.part(new)
     end = eqx.tree_at(lambda s: s.time, end, jnp.where(lands, time, end.time))
     happened = jnp.where(event < 0, end.time, state.time + instant)
-    end, new = inputs.after(event, end, new)
+    end, new = inputs.after(event, end, kept.whole(new))
     after = jax.tree.map(lambda a, b: jnp.where(active, a, b), (end, kept.part(new)), (state, carry))
     return after, jnp.where(active, happened, state.time)
-
-
-def _at_event(inputs: Inputs, options: Options, kept: Kept, at: tuple[State, Any], h: Array, event: Array) -> Array:
-    """The length `h` of a step that ends at an event, as what annuls the event's function."""
-
-    def left(length: Array) -> Array:
-        end = inputs.step(options, at[0], kept.whole(at[1]), length)[0]
-        return crossing.values(inputs.events, inputs.system, end)[event]
-
-    def known(function: Any, guess: Array) -> Array:
-        del function
-        return guess
-
-    def slope(function: Any, y: Array) -> Array:
-        rate = function(jnp.ones_like(y))
-        return y / jnp.where(event >= 0, rate, 1.0)
-
-    root = jax.lax.custom_root(left, jax.lax.stop_gradient(h), known, slope)
-    return jnp.where(event >= 0, root, h)
 
 
 def _choose(rows: Array, a: Array, b: Array) -> Array:

@@ -16,9 +16,11 @@ from ..._constraint.prescribed_motion import PrescribedMotion
 from ..._forcefield.chart import varies_with
 from ..._linear_system.compatibility import BuiltFor
 from ..._model.dynamics import Fields
+from ..._model.mass_checks import any_negative
 from ..._model.system import State, System
 from ..._runtime.argument_checks import check_callable
 from ..._runtime.array_types import Array
+from ..._runtime.results import RESULTS
 from ..base import AbstractIntegrator
 from .controlled_numbers import Values, controlled, found_at, path_of
 
@@ -56,11 +58,13 @@ class AbstractControl(eqx.Module):
 
 
 class ControlCarry(NamedTuple):
-    """The carry of the integrator, the memory of the control, and what it gave of constraints: where they are."""
+    """The carry of the integrator, the memory of the control, and what it gave of constraints: where they are, and were."""
 
     kept: Any
     memory: Any
     before: Values
+    earlier: Values
+    span: Array | None  # how long ago that was [s]; 0: nothing is known of it; None: control moves no constraint
 
 
 class ControlledIntegrator(AbstractIntegrator):
@@ -98,7 +102,9 @@ class ControlledIntegrator(AbstractIntegrator):
         memory = jax.tree.map(jnp.array, self.control.init(system, state)) if self.remembers else None
         given, _ = self._values(state, 0.0, memory)
         scene = controlled(system, given)
-        return ControlCarry(self.integrator.init(scene, state), memory, _of_constraints(scene, given))
+        before = _of_constraints(scene, given)
+        span = jnp.zeros_like(state.time) if before else None
+        return ControlCarry(self.integrator.init(scene, state), memory, before, before, span)
 
     def revalued(self, system: System, state: State, carry: ControlCarry) -> ControlCarry:
         scene = self._scene(system, state, carry.memory)
@@ -111,16 +117,16 @@ class ControlledIntegrator(AbstractIntegrator):
     def step(
         self, system: System, state: State, carry: ControlCarry, dt: Any, *, throw: bool = True
     ) -> tuple[State, ControlCarry, Any]:
-        scene, ready = self._ready(system, state, carry, dt)
+        scene, ready, is_wrong = self._ready(system, state, carry, dt)
         end, kept, info = self.integrator.step(scene, state, ready.kept, dt, throw=throw)
-        return end, ready._replace(kept=kept), info
+        return end, ready._replace(kept=kept), _unless(is_wrong, info)
 
     def advanced(
         self, system: System, state: State, carry: ControlCarry, h: Any, derivatives_of: str = ""
     ) -> tuple[State, ControlCarry, Any]:
-        scene, ready = self._ready(system, state, carry, h)
+        scene, ready, is_wrong = self._ready(system, state, carry, h)
         end, kept, info = self.integrator.advanced(scene, state, ready.kept, h, derivatives_of)
-        return end, ready._replace(kept=kept), info
+        return end, ready._replace(kept=kept), _unless(is_wrong, info)
 
     @property
     def remembers(self) -> bool:
@@ -154,15 +160,16 @@ class ControlledIntegrator(AbstractIntegrator):
     def _scene(self, system: System, state: State, memory: Any) -> System:
         return controlled(system, self._values(state, 0.0, memory)[0])
 
-    def _ready(self, system: System, state: State, carry: ControlCarry, h: Any) -> tuple[System, ControlCarry]:
-        """The scene of a step, and the carry that its integrator takes to it, with what is for the next one."""
+    def _ready(self, system: System, state: State, carry: ControlCarry, h: Any) -> tuple[System, ControlCarry, Array | None]:
+        """The scene of a step, the carry that its integrator takes to it, with what is for the next one, and whether its
+        masses are negative."""
         given, memory = self._of_step(system, state, h, carry.memory)
         scene, kept = controlled(system, given), carry.kept
         before = _of_constraints(scene, given)
-        scene = _moving(scene, controlled(system, carry.before), given, state.time, h)
+        scene = _moving(system, scene, given, carry, state.time, h)
         if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
             kept = self.integrator.revalued(scene, state, kept)
-        return scene, ControlCarry(kept, memory, before)
+        return scene, ControlCarry(kept, memory, before, *_was(carry, h)), any_negative(system, given)
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
@@ -192,14 +199,33 @@ def _of_constraints(scene: System, given: Values) -> Values:
     return {n: {field: found_at(scene, path_of(scene, n, field)) for field in sorted(fields)} for n, fields in moved}
 
 
-def _moving(scene: System, before: System, given: Values, since: Array, h: Any) -> System:
-    """The scene whose constraints move within the step from where they were `before` to where control has them."""
+def _moving(system: System, scene: System, given: Values, carry: ControlCarry, since: Array, h: Any) -> System:
+    """The scene whose constraints move within the step from where they were to where control has them."""
     changed = dict(scene.constraints)
+    scenes = scene, controlled(system, carry.before), controlled(system, carry.earlier)
     for name in _moved_by(scene, given):
-        old, new = before.constraints[name], scene.constraints[name]
+        new, before, earlier = (s.constraints[name] for s in scenes)
         kind = MovingRows if isinstance(new, AbstractMultiplierConstraint) else MovingMotion
-        changed[name] = kind(new, old, since, jnp.asarray(h, since.dtype))
+        changed[name] = kind(new, before, earlier, since, jnp.asarray(h, since.dtype), carry.span)
     return eqx.tree_at(lambda s: s.constraints, scene, changed)
+
+
+def _was(carry: ControlCarry, h: Any) -> tuple[Values, Array | None]:
+    """Where constraints were before a step, and for how long then. The mean rate of a step that is very short, as one to an
+    event may be, is that of rounding: after it, where they were before the one before."""
+    if carry.span is None:
+        return carry.earlier, None
+    h = jnp.asarray(h, carry.span.dtype)
+    short = h <= float(jnp.finfo(h.dtype).eps) ** (1 / 3) * carry.span
+    earlier = jax.tree.map(lambda a, b: jnp.where(short, a, b), carry.earlier, carry.before)
+    return earlier, jnp.where(short, carry.span + h, h)
+
+
+def _unless(is_wrong: Array | None, info: Any) -> Any:
+    """What happened; a failure where control gives masses that are negative."""
+    if is_wrong is None:
+        return info
+    return eqx.tree_at(lambda i: i.result, info, RESULTS.where(is_wrong, RESULTS.negative_mass, info.result))
 
 
 def in_the_loop(

@@ -13,7 +13,7 @@ from ..._linear_system.compatibility import check_topology
 from ..._model.failure_report import DERIVATIVE, has_succeeded, left_unmet, raise_failure
 from ..._model.fault import given
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_counts, check_flags, check_instance
+from ..._runtime.argument_checks import check_counts, check_flags, check_instance, plain
 from ..._runtime.array_types import Array, Bool, Int
 from ..._runtime.host_arrays import argument
 from ..._runtime.precision import compiled, in_one_program
@@ -87,8 +87,8 @@ def simulate(
     `control(time, state, parameters)` gives numbers of the scene for every step, `{component: {field: value}}` and
     `gravity`, of the shapes that they have in it: loads, targets, stiffnesses; one that remembers is an `AbstractControl`.
     `state` is that at the start of the step; `time` [s], the instant whose forces the scheme takes (the end of the step for
-    implicit Euler: `AbstractIntegrator.control_at`), and its end for what moves constraints, which go there at a constant
-    rate. `observe(system, state)`: a pytree to record in place of whole states;
+    implicit Euler: `AbstractIntegrator.control_at`), and its end for what moves constraints, which go there by a parabola
+    through where they have been. `observe(system, state)`: a pytree to record in place of whole states;
     `system` without control. `restart_file`: a file that is written anew after every `restart_every` steps (a tenth of
     them, unless given), from which the same call goes on, to the last bit, when it was interrupted; outside of `jit` only.
     `progress`: draws a bar (needs tqdm). Raises `ValueError` for counts that are not positive or do not divide, for control
@@ -106,6 +106,7 @@ def simulate(
     check_instance("simulate", "integrator", integrator, AbstractIntegrator)
     check_topology("the linear system given to simulate", integrator.built_for, system)
     check_time_step(dt)
+    steps, save_every, checkpoint_every, restart_every = map(plain, (steps, save_every, checkpoint_every, restart_every))
     check_counts("simulate", steps=steps, save_every=save_every)
     every = chosen_every(steps, state, integrator, integrator.solves) if checkpoint_every is None else checkpoint_every
     counts = _counts(steps, save_every, every)

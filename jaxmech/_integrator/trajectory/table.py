@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -47,7 +48,10 @@ class Table(eqx.Module):
             raise ValueError(f"Table: times must increase, got {np.asarray(self.times)}.")
 
     def __call__(self, time: Any) -> Array:
-        """The values `(...)` at a time [s]; NaN where times that were traced do not increase."""
+        """The values `(...)` at a time [s]; NaN where times that were traced do not increase. Raises `TypeError` for what is
+        no number."""
+        if not isinstance(time, jax.Array | float):
+            real_array("Table", "time", time)
         return if_increasing(self.times, self._at(time))
 
     def _at(self, time: Any) -> Array:
