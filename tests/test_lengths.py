@@ -257,3 +257,28 @@ def test_small_shells_of_steel_in_single_precision(kind):
 
     for found, wanted in zip(slopes(2e-4, np.float32), slopes(1.0, np.float64), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.slow
+def test_explicit_steps_of_a_thin_shell_in_single_precision():
+    """Turns are lighter than ways by the thickness, squared, and no iteration for their masses may see in which unit."""
+    L = 1e-2
+
+    def motion(dtype):
+        points = [[i % 4 * L, i // 4 * L, 0.0] for i in range(12)]
+        cells = [[i, i + 1, i + 5, i + 4] for i in (0, 1, 2, 4, 5, 6)]
+        strip = jm.mesh.Mesh(points, cells, "quad")
+        shell = jm.force.QuadShell.from_mesh("f", strip, young=2e11, poisson=0.3, thickness=0.05 * L)
+        mass = jm.mass.ShellMass.from_mesh("f", strip, density=7800.0, thickness=0.05 * L)
+        scene = jm.System({"f": jm.Rigid3()}, forces={"shell": shell}, masses={"mass": mass})
+        scene = jax.tree.map(lambda a: np.asarray(a, dtype) if eqx.is_inexact_array_like(a) else a, scene)
+        frames = np.array(shell.rest, dtype)
+        frames[0, 2] += 0.01 * L
+        state = scene.at_rest({"f": frames})
+        limit = jm.integrator.critical_time_step(scene, state)
+        run = jm.simulate(scene, state, jm.integrator.VelocityVerlet(), np.asarray(5e-8, dtype), 10)
+        return limit, run.last.position["f"][:, :3] / L
+
+    found, wanted = motion(np.float32), motion(np.float64)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-3)
+    np.testing.assert_allclose(found[1], wanted[1], rtol=0, atol=1e-5)
