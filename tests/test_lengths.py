@@ -218,3 +218,67 @@ def test_paths():
     for kinds, loads, x in found[1:]:
         assert kinds == found[0][0]
         assert np.allclose(loads, found[0][1], rtol=SAME, atol=0) and np.allclose(x, found[0][2], rtol=0, atol=SAME)
+
+
+SHELLS = {"quad": (jm.force.QuadShell, [[0, 1, 2, 3]]), "triangle": (jm.force.Shell, [[0, 1, 2], [0, 2, 3]])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SHELLS)
+def test_small_shells_of_steel_in_single_precision(kind):
+    """Tenths of millimetres in metres and 2e11 Pa: energies, forces and derivatives by all that a shell has."""
+    points = np.array([[0.0, 0.0, 0.0], [1.1, 0.1, 0.05], [1.0, 0.9, 0.0], [0.05, 1.0, 0.03]])
+    moved = 0.02 * np.sin(np.arange(28.0)).reshape(4, 7)
+
+    def slopes(L, dtype):
+        """The energy over `E L^3`, and its derivatives by the modulus, the thickness, the rest and the state."""
+        law, cells = SHELLS[kind]
+        shell = law.from_mesh("f", jm.mesh.Mesh(points * L, cells, kind), young=2e11, poisson=0.3, thickness=0.05 * L)
+        frames = (TURNED + moved) * ([L] * 3 + [1.0] * 4) + np.pad(points * L, ((0, 0), (0, 4)))
+        frames[:, 3:] /= np.linalg.norm(frames[:, 3:], axis=1, keepdims=True)
+        numbers = shell.young, shell.thickness, shell.rest[:, :3], frames[:, :3]
+        numbers, frames = jax.tree.map(lambda a: np.asarray(a, dtype), (numbers, frames))
+        scene = jm.System({"f": jm.Rigid3()}, forces={"shell": shell})
+        scene = jax.tree.map(lambda a: np.asarray(a, dtype) if eqx.is_inexact_array_like(a) else a, scene)
+
+        def stored(young, thickness, rest, x):
+            s = scene.forces["shell"]
+            at = (young, thickness, jnp.concatenate([rest, s.rest[:, 3:]], axis=1))
+            s = eqx.tree_at(lambda s: (s.young, s.thickness, s.rest), s, at)
+            state = jm.State(
+                {"f": jnp.concatenate([x, frames[:, 3:]], axis=1)}, {"f": np.zeros((4, 6), dtype)}, np.zeros((), dtype)
+            )
+            return jm.energy(eqx.tree_at(lambda c: c.forces["shell"], scene, s), state)
+
+        value, found = jax.jit(jax.value_and_grad(stored, range(4)))(*numbers)
+        sizes = 2e11, L, L, L
+        scaled = [np.asarray(a, float) * size for a, size in zip(found, sizes, strict=True)]
+        return [np.asarray(a, float) / (2e11 * L**3) for a in (value, *scaled)]
+
+    for found, wanted in zip(slopes(2e-4, np.float32), slopes(1.0, np.float64), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.slow
+def test_explicit_steps_of_a_thin_shell_in_single_precision():
+    """Turns are lighter than ways by the thickness, squared, and no iteration for their masses may see in which unit."""
+    L = 1e-2
+
+    def motion(dtype):
+        points = [[i % 4 * L, i // 4 * L, 0.0] for i in range(12)]
+        cells = [[i, i + 1, i + 5, i + 4] for i in (0, 1, 2, 4, 5, 6)]
+        strip = jm.mesh.Mesh(points, cells, "quad")
+        shell = jm.force.QuadShell.from_mesh("f", strip, young=2e11, poisson=0.3, thickness=0.05 * L)
+        mass = jm.mass.ShellMass.from_mesh("f", strip, density=7800.0, thickness=0.05 * L)
+        scene = jm.System({"f": jm.Rigid3()}, forces={"shell": shell}, masses={"mass": mass})
+        scene = jax.tree.map(lambda a: np.asarray(a, dtype) if eqx.is_inexact_array_like(a) else a, scene)
+        frames = np.array(shell.rest, dtype)
+        frames[0, 2] += 0.01 * L
+        state = scene.at_rest({"f": frames})
+        limit = jm.integrator.critical_time_step(scene, state)
+        run = jm.simulate(scene, state, jm.integrator.VelocityVerlet(), np.asarray(5e-8, dtype), 10)
+        return limit, run.last.position["f"][:, :3] / L
+
+    found, wanted = motion(np.float32), motion(np.float64)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-3)
+    np.testing.assert_allclose(found[1], wanted[1], rtol=0, atol=1e-5)

@@ -533,6 +533,23 @@ def test_a_contact_that_is_still_open_counts_in_the_critical_step():
     np.testing.assert_allclose(levels, levels[0], atol=0.02 * m * 9.81 * 0.5)
 
 
+@pytest.mark.slow
+def test_the_damping_of_a_contact_that_is_still_open_counts_in_the_critical_step():
+    """A mass above a floor that damps: `h^2 K / 4 + h c < m`, though nothing is damped before it lands."""
+    K, c, m = 100.0, 60.0, 1.0
+    floor = jm.force.PenaltyPlane(("x", [0]), [0.0], [2.0], K, damping=c)
+    mass = jm.mass.UniformMass(("x", [0]), m)
+    system = jm.System({"x": jm.Vec1()}, forces={"floor": floor}, masses={"m": mass}, gravity=[-9.81])
+    state = system.at_rest({"x": [[0.01]]})
+    limit = float(jm.integrator.critical_time_step(system, state))
+    np.testing.assert_allclose(limit, 2 * (np.sqrt(c**2 + m * K) - c) / K, rtol=1e-9)
+    verlet = jm.integrator.VelocityVerlet()
+    with pytest.raises(jm.FailedComputation, match="critical"):
+        jm.simulate(system, state, verlet, 1.1 * limit, 1)
+    end = jm.simulate(system, state, verlet, 0.9 * limit, 1000).last.position["x"]
+    np.testing.assert_allclose(end, [[-m * 9.81 / K]], rtol=1e-3)
+
+
 @pytest.mark.parametrize(("name", "newton"), [("ImplicitEuler", True), ("VelocityVerlet", False)])
 def test_no_step_succeeds_from_a_state_that_is_not_finite(name, newton):
     """As a step that failed may leave one, within a compiled loop that goes on with it."""

@@ -64,12 +64,16 @@ class PenaltyPlane(AbstractEnergyForceField):
         return ClosedPlane(self)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
+        return jnp.where(self.distance(x[0]) < 0, self.closed_dissipation(v[0]), 0.0)
+
+    def closed_dissipation(self, v: Array) -> Scalar:
+        """`c/2 (n . v)^2` [W] of one node inside."""
         assert self.damping is not None
-        return jnp.where(self.distance(x[0]) < 0, 0.5 * self.damping * (self._unit_normal() @ v[0]) ** 2, 0.0)
+        return 0.5 * self.damping * (self._unit_normal() @ v) ** 2
 
 
 class ClosedPlane(AbstractEnergyForceField):
-    """`E = k/2 d^2`: a plane that all its nodes are in touch with."""
+    """`E = k/2 d^2`, `D = c/2 (n . v)^2`: a plane that all its nodes are in touch with."""
 
     plane: PenaltyPlane
 
@@ -79,3 +83,11 @@ class ClosedPlane(AbstractEnergyForceField):
 
     def element_energy(self, x: Array) -> Scalar:
         return 0.5 * self.plane.stiffness * self.plane.distance(x) ** 2
+
+    @property
+    def is_dissipative(self) -> bool:
+        return self.plane.is_dissipative
+
+    def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
+        del x
+        return self.plane.closed_dissipation(v[0])

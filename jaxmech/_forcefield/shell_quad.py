@@ -91,15 +91,19 @@ def mixed_energy(rest: RestQuad, strain: Float[Array, "q 3"], young: Array, pois
     nothing locks. Being where the two-field energy of Hellinger and Reissner is stationary, it is linear in no unknowns.
     Source: T. H. H. Pian, K. Sumihara, Int. J. Numer. Methods Eng. 20 (1984) 1685, doi:10.1002/nme.1620200911.
     """
+    # Of a modulus of one and ways of unit length: single precision holds no determinant of fourth powers of millimetres
+    # over moduli of steel.
+    unit, area = jnp.ones((), strain.dtype), jnp.sum(rest.areas)
     mean = mean_over(rest, strain)
     other = jnp.asarray(_POINTS[:, ::-1], strain.dtype)
     linear = other - mean_over(rest, other)
     (a, b), (c, d) = rest.middle
-    ways = jnp.stack([jnp.stack([a * a, c * c, a * c]), jnp.stack([b * b, d * d, b * d])])
-    work = jnp.einsum("q,qi,ij,qj->i", rest.areas, linear, ways, strain)
-    gives = jnp.einsum("q,qi,qj->ij", rest.areas, linear, linear) * (ways @ plane_compliance(young, poisson) @ ways.T)
-    constant = jnp.sum(rest.areas) * mean @ plane_stress(young, poisson) @ mean
-    return 0.5 * (constant + work @ inverse(gives) @ work)
+    ways = jnp.stack([jnp.stack([x * x, y * y, x * y]) / (x * x + y * y) for x, y in ((a, c), (b, d))])
+    work = jnp.einsum("q,qi,ij,qj->i", rest.areas / area, linear, ways, strain)
+    gives = jnp.einsum("q,qi,qj->ij", rest.areas / area, linear, linear)
+    gives = gives * (ways @ plane_compliance(unit, poisson) @ ways.T)
+    stored = mean @ plane_stress(unit, poisson) @ mean + work @ inverse(gives) @ work
+    return 0.5 * young * area * stored
 
 
 def mean_drilling(rest: RestQuad, x: Float[Array, "4 3"], R: Float[Array, "4 3 3"]) -> Scalar:

@@ -58,7 +58,8 @@ def membrane_energy(
     beyond = turns - 0.5 * (gradient[1, 0] - gradient[0, 1])
     mean = mean_strain(X, u, turns, drilling)
     x, y = (jnp.roll(X, -1, axis=0) - X).T  # edges 21, 32, 13
-    stretches = inverse(jnp.stack([x**2, y**2, x * y], axis=1))  # strains of those of edges, times their squared lengths
+    # Strains of those of edges, times their squared lengths. Per area: of small ones single precision holds no sixth powers.
+    stretches = inverse(jnp.stack([x**2, y**2, x * y], axis=1) / area) / area
     at_corners = (2 * area / 3) * (jnp.asarray(_CORNERS, X.dtype) @ beyond)
     higher = 0.5 * (at_corners + jnp.roll(at_corners, -1, axis=0)) @ stretches.T  # at the middles of the edges
     beta = drilling * jnp.maximum(0.5 * (1 - 4 * poisson**2), 0.01)

@@ -19,6 +19,7 @@ from .._math.small_matrix import inverse
 from .._model.constraint_projection import constrained_product, has_prescribed_motion, led, project
 from .._model.dynamics import Fields, momentum, zero_forces
 from .._model.inertia import force_in_motion, varying_masses
+from .._model.lever import of_each_kind
 from .._model.subsystem import with_only
 from .._model.system import State, System
 from .._model.terms import Factors
@@ -178,8 +179,30 @@ def _factor_of_few(system: System, state: State, solver: Any) -> Any:
 
 
 def _solved(system: System, state: State, force: Fields, solver: Any, made: Any) -> Fields:
-    solver = Semidefinite() if made is not None else solver or PCG(rtol=1e-12)
-    return derivative_solve(mass_operator(system, state), force, solver, symmetric=True, made=made)
+    M = mass_operator(system, state)
+    if made is not None:
+        return derivative_solve(M, force, Semidefinite(), symmetric=True, made=made)
+    # Turns of a thin shell are lighter than its ways by as much as its thickness, squared, in whatever unit that is.
+    unit = _units(system, state.position)
+
+    def scaled(u: Fields) -> Fields:
+        return {s: a * unit[s] for s, a in u.items()}
+
+    A = lx.FunctionLinearOperator(lambda u: scaled(M.mv(scaled(u))), jax.eval_shape(lambda: force), M.tags)
+    return scaled(derivative_solve(A, scaled(force), solver or PCG(rtol=1e-12), symmetric=True))
+
+
+def _units(system: System, position: Fields) -> Fields:
+    """Of ways, and of turns, the velocity at which nodes have unit energy in the mean, by the sums of their rows."""
+    ones = project(system, {s: jnp.ones_like(a) for s, a in zero_forces(system, position).items()})
+    rows = project(system, momentum(system, position, ones))
+
+    def unit(s: str) -> Array:
+        size = jax.lax.stop_gradient(jnp.abs(rows[s]))
+        mean = of_each_kind(system.dofs[s], jnp.mean, size)
+        return jnp.where(mean > 0, 1 / jnp.sqrt(jnp.where(mean > 0, mean, 1)), 1)
+
+    return {s: unit(s) for s in rows}
 
 
 def state_without_mass(system: System, position: Fields) -> Array:
