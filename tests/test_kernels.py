@@ -177,7 +177,7 @@ def test_a_loop_that_is_long_when_it_is_written_out_stays_one(made, rng):
         return lax.scan(lambda x, _: (x * p + 0.1, None), x, None, rounds)[0]
 
     x, p = (jnp.asarray(rng.uniform(0.1, 0.9, (20, 300))) for _ in range(2))
-    for rounds in (10, 60, 500, 20_000):
+    for rounds in (60, 500, 20_000):
         program = ElementProgram(jax.make_jaxpr(lambda x, p, rounds=rounds: looped(x, p, rounds))(x[0], p[0]), (0, 0))
         text = kernel_text(program, [x, p], ()).text
         assert text.count("fmul") == 300 and text.count("icmp") < 10, rounds

@@ -182,6 +182,9 @@ def _solved(system: System, state: State, force: Fields, solver: Any, made: Any)
     M = mass_operator(system, state)
     if made is not None:
         return derivative_solve(M, force, Semidefinite(), symmetric=True, made=made)
+    solver = solver or PCG(rtol=1e-12)
+    if all(system.dofs[s].is_vector_space for s in force):
+        return derivative_solve(M, force, solver, symmetric=True)
     # Turns of a thin shell are lighter than its ways by as much as its thickness, squared, in whatever unit that is.
     unit = _units(system, state.position)
 
@@ -189,7 +192,7 @@ def _solved(system: System, state: State, force: Fields, solver: Any, made: Any)
         return {s: a * unit[s] for s, a in u.items()}
 
     A = lx.FunctionLinearOperator(lambda u: scaled(M.mv(scaled(u))), jax.eval_shape(lambda: force), M.tags)
-    return scaled(derivative_solve(A, scaled(force), solver or PCG(rtol=1e-12), symmetric=True))
+    return scaled(derivative_solve(A, scaled(force), solver, symmetric=True))
 
 
 def _units(system: System, position: Fields) -> Fields:

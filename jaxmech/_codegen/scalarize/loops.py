@@ -20,6 +20,9 @@ Run = Callable[[AbstractArithmetic, Any, Sequence[Scalars], Sequence[Scalars]], 
 _MANY_TIMES = 64  # beyond which a loop is not written out that does not ask for it
 # Results that a loop would have written out: of more, LLVM takes longer for them than rounds of a loop do.
 _LONG = 4_000
+# The same of elements, of which most directions are nil in most rounds: those of an arm of seven hinges, up to
+# 24,500 results, run two to three times as long where they are loops.
+_LONG_OF_ELEMENTS = 32_000
 _WORTH_MEMORY = 8  # entries, below which a choice is as good
 
 
@@ -30,14 +33,14 @@ def looped(arithmetic: AbstractArithmetic, eqn: Any, operands: list[Scalars], ru
         return _unrolled(arithmetic, eqn, operands, run)
     if arithmetic.keeps_loops:
         return _scan(eqn, operands, run)
-    if arithmetic.calls and is_kept(eqn):  # of an element, most directions are nil in most rounds: written out, they cost nothing
+    if is_kept(eqn, _LONG if arithmetic.calls else _LONG_OF_ELEMENTS):
         return _counted(arithmetic, eqn, operands, run)
     if not 0 < length <= _MANY_TIMES:
         raise NotScalarisable(f"{length} times the same")
     return _unrolled(arithmetic, eqn, operands, run)
 
 
-def is_kept(eqn: Any) -> bool:
+def is_kept(eqn: Any, longest: int = _LONG) -> bool:
     """Whether a loop of known length stays one in a kernel: a long one that hands little from round to round."""
     length, body = eqn.params["length"], eqn.params["jaxpr"].jaxpr
     consts, states = scan_sizes(eqn.params)
@@ -45,7 +48,7 @@ def is_kept(eqn: Any) -> bool:
     if length < 2 or eqn.params["unroll"] >= length or (rows and length > _MANY_TIMES):
         return False
     size = _size(body)
-    return length * size > _LONG and (length - 1) * size > 2 * rows
+    return length * size > longest and (length - 1) * size > 2 * rows
 
 
 def _size(jaxpr: Any) -> int:
