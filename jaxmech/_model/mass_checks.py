@@ -3,32 +3,47 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._mass.consistent import ConsistentMass
+from .._mass.diagonal import DiagonalMass
+from .._mass.planar_rigid import PlanarRigidMass
+from .._mass.rigid import RigidMass
+from .._mass.shell import ShellMass
+from .._mass.uniform import UniformMass
 from .._runtime.array_types import Array
 from .._scene.parameter import is_concrete
 
-_SIZES = ("mass", "density", "thickness", "inertia")  # [kg], [kg/m^3], [m], [kg m^2]
+_FEW = 4096  # numbers that are looked at sooner here than on their device
+_POSITIVE = {  # [kg], [kg/m^3], [m], [kg m^2]
+    UniformMass: ("mass",),
+    DiagonalMass: ("mass",),
+    ConsistentMass: ("density",),
+    ShellMass: ("density", "thickness"),
+    PlanarRigidMass: ("mass", "inertia"),
+    RigidMass: ("mass", "inertia"),
+}
 
 
 def check_masses(system: Any) -> None:
     """Raise a `ValueError` naming a mass with a negative number, where it can be looked at."""
     for name, mass in system.masses.items():
-        for field in _SIZES:
-            value = getattr(mass, field, None)
-            if not isinstance(value, jax.Array | np.ndarray) or not is_concrete(value):
+        for field in _POSITIVE.get(type(mass), ()):
+            value = getattr(mass, field)
+            if not is_concrete(value):
                 continue
-            numbers = _along_axes(np.asarray(value))
-            if np.any(numbers < 0):
-                wrong = numbers[numbers < 0].ravel()[:3]
+            numbers = _along_axes(np.asarray(value) if np.size(value) <= _FEW else value)
+            if (numbers < 0).any():
+                wrong = np.asarray(numbers[numbers < 0])[:3]
                 raise ValueError(f"'{name}': {field} of {type(mass).__name__} must not be negative, got {wrong}.")
 
 
 def any_negative(system: Any, values: Mapping[str, Any]) -> Array | None:
     """Whether numbers `{component: {field: value}}` make a mass of the scene negative; None where they make none."""
-    given = [_along_axes(jnp.asarray(values[n][f])) for n in values if n in system.masses for f in _SIZES if f in values[n]]
+    masses = {name: mass for name, mass in system.masses.items() if name in values}
+    fields = [(n, f) for n, mass in masses.items() for f in _POSITIVE.get(type(mass), ()) if f in values[n]]
+    given = [_along_axes(jnp.asarray(values[n][f])) for n, f in fields]
     return jnp.stack([jnp.any(value < 0) for value in given]).any() if given else None
 
 
