@@ -64,12 +64,7 @@ class PenaltyPlane(AbstractEnergyForceField):
         return ClosedPlane(self)
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
-        return jnp.where(self.distance(x[0]) < 0, self.closed_dissipation(v[0]), 0.0)
-
-    def closed_dissipation(self, v: Array) -> Scalar:
-        """`c/2 (n . v)^2` [W] of one node inside."""
-        assert self.damping is not None
-        return 0.5 * self.damping * (self._unit_normal() @ v) ** 2
+        return jnp.where(self.distance(x[0]) < 0, _dissipation(self, v[0]), 0.0)
 
 
 class ClosedPlane(AbstractEnergyForceField):
@@ -90,4 +85,10 @@ class ClosedPlane(AbstractEnergyForceField):
 
     def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
         del x
-        return self.plane.closed_dissipation(v[0])
+        return _dissipation(self.plane, v[0])
+
+
+def _dissipation(plane: PenaltyPlane, v: Array) -> Scalar:
+    """`c/2 (n . v)^2` [W] of one node inside."""
+    assert plane.damping is not None
+    return 0.5 * plane.damping * (plane._unit_normal() @ v) ** 2
