@@ -137,7 +137,7 @@ def test_loops_of_unknown_length(count):
 @pytest.mark.parametrize("reverse", [False, True])
 def test_long_loops_stay_loops(rng, reverse, monkeypatch):
     """What rounds read and write, they choose by their number."""
-    monkeypatch.setattr(loops, "_LONG", 0)
+    monkeypatch.setattr(loops, "_LONG_OF_ELEMENTS", 0)
 
     def function(x, rows, w):
         def turn(carry, row):

@@ -43,7 +43,6 @@ from .stage import AbstractStage, Setting, reaching
 
 Solve = Callable[[AbstractStage], tuple[Fields, StepInfo]]
 Record = list[tuple[AbstractStage, Fields]]
-_OF_NEWTON = ("rtol", "atol", "max_steps", "line_search")
 Step = tuple[State, Any, StepInfo]  # where it leads, the next memory or carry, and what happened
 
 
@@ -53,8 +52,8 @@ class AbstractImplicitScheme(AbstractIntegrator):
     `newton=False`: one linear solve, a Newton step from where the velocity stays; `newton=True`: iterations to convergence.
     `rayleigh_stiffness` `rK` [s] and `rayleigh_mass` `rM` [1/s]: the damping `C = rM M + rK (K + G)`, beside that of
     components (`System.rayleigh`), all of it where the forces act. `linear_system`: built with the default `Terms()`.
-    `solver`, `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, the last four for `newton=True`; but that a
-    residual which stops at its rounding floor is nil, whatever `rtol`. Raises `ValueError` for these four without Newton.
+    `solver`, `rtol`, `atol`, `max_steps`, `line_search`: as in `static_solve`, the last four for `newton=True` (one linear
+    solve asks for none of them); but that a residual which stops at its rounding floor is nil, whatever `rtol`.
     """
 
     linear_system: AbstractLinearSystem
@@ -85,10 +84,6 @@ class AbstractImplicitScheme(AbstractIntegrator):
         for name in ("rayleigh_stiffness", "rayleigh_mass"):
             check_number(who, name, getattr(self, name), at_least=0.0)
         self._options()
-        fields = type(self).__dataclass_fields__
-        idle = [name for name in _OF_NEWTON if not self.newton and getattr(self, name) != fields[name].default]
-        if idle:
-            raise ValueError(f"{who}: {', '.join(idle)} would have no effect on one linear solve: give newton=True as well.")
 
     def _options(self, derivatives_of: str = "") -> NewtonOptions:
         return NewtonOptions(
