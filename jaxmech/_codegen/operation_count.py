@@ -12,8 +12,9 @@ from .scalarize.expansion import inner_programs
 from .scalarize.factorisation import LIBRARY
 
 # To hand on what is kept takes a microsecond or two of a step and its gradient. Those of tops and pendulums by explicit
-# schemes, up to 55,000 operations, gain nothing by it (16 us for 16, 5.2 for 3.4). By Newton's method, of 21,000, they take
-# 0.7 of the time, by `EnergyMomentum`, of 40,000, 0.67, and those of sixteen triangles, of 500,000 and more, 0.77 to 0.82.
+# schemes, up to 55,000 operations, gain a tenth at most (9.1 us for 10.2) and lose up to a half (5.2 for 3.4). By Newton's
+# method, of 21,000, they take 0.7 to 0.75 of the time, by `EnergyMomentum`, of 40,000, 0.67, and those of sixteen triangles,
+# of 500,000 and more, 0.77 to 0.82.
 _WORTH_KEEPING, _ROUNDS = 60_000, 4  # operations; rounds that a loop of unknown length is taken to have
 _MOVES = ("copy", "expand_dims", "reshape", "reshard", "squeeze", "stop_gradient", "transpose")
 

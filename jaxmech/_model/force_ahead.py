@@ -75,7 +75,7 @@ def _with_weights(system: System, x: Fields, d: Fields, totals: list[Fields]) ->
     """With the weights, and these to first order."""
     if system.gravity is None:
         return totals
-    g = weight_direction(system, x)
+    g, wanted = weight_direction(system, x), len(totals)
     for mass in system.masses.values():
         dofs = [system.dofs[s.state] for s in mass.on]
 
@@ -85,9 +85,8 @@ def _with_weights(system: System, x: Fields, d: Fields, totals: list[Fields]) ->
                 return jax.grad(lambda u: m.element_kinetic_energy(there, u))(g)
 
             now, rate = with_rate(weight, x)
-            return now, jax.tree.map(jnp.add, now, rate)
+            return (now, jax.tree.map(jnp.add, now, rate))[-wanted:]
 
-        weights, are_sums = given_by(mass, of_element, x, g, d, times=2)
-        weights = [Given(each, are_sums) for each in weights[-len(totals) :]]
-        totals = [each.onto(total, mass.on) for total, each in zip(totals, weights, strict=True)]
+        weights, are_sums = given_by(mass, of_element, x, g, d, times=wanted)
+        totals = [Given(each, are_sums).onto(total, mass.on) for total, each in zip(totals, weights, strict=True)]
     return totals

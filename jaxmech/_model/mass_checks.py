@@ -14,6 +14,7 @@ from .._mass.shell import ShellMass
 from .._mass.uniform import UniformMass
 from .._runtime.array_types import Array
 from .._scene.parameter import is_concrete
+from .once_per_scene import once_per_scene
 
 _FEW = 4096  # numbers that are looked at sooner here than on their device
 _POSITIVE = {  # [kg], [kg/m^3], [m], [kg m^2]
@@ -26,17 +27,17 @@ _POSITIVE = {  # [kg], [kg/m^3], [m], [kg m^2]
 }
 
 
-def check_masses(system: Any) -> None:
+@once_per_scene
+def check_masses(system: Any) -> tuple[None, bool]:
     """Raise a `ValueError` naming a mass with a negative number, where it can be looked at."""
-    for name, mass in system.masses.items():
-        for field in _POSITIVE.get(type(mass), ()):
-            value = getattr(mass, field)
-            if not is_concrete(value):
-                continue
-            numbers = _along_axes(np.asarray(value) if np.size(value) <= _FEW else value)
-            if (numbers < 0).any():
-                wrong = np.asarray(numbers[numbers < 0])[:3]
-                raise ValueError(f"'{name}': {field} of {type(mass).__name__} must not be negative, got {wrong}.")
+    numbers = [(name, f, getattr(mass, f)) for name, mass in system.masses.items() for f in _POSITIVE.get(type(mass), ())]
+    known = [(name, field, value) for name, field, value in numbers if is_concrete(value)]
+    for name, field, value in known:
+        sizes = _along_axes(np.asarray(value) if np.size(value) <= _FEW else value)
+        if (sizes < 0).any():
+            kind, wrong = type(system.masses[name]).__name__, np.asarray(sizes[sizes < 0])[:3]
+            raise ValueError(f"'{name}': {field} of {kind} must not be negative, got {wrong}.")
+    return None, len(known) == len(numbers)
 
 
 def any_negative(system: Any, values: Mapping[str, Any]) -> Array | None:

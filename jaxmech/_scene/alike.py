@@ -15,7 +15,7 @@ from .parameter import element_leaves, over_elements
 from .stencil import Stencil, at_nodes, gathered
 
 K = TypeVar("K")
-_MOST = 64  # elements of one component, whose rows are copied to stand beside those of the others
+MOST_JOINED = 64  # elements of one component, whose rows are copied to stand beside those of the others
 _COPIED = 4096  # numbers at most, of one that all its elements share, once they are written down for each
 
 
@@ -73,7 +73,7 @@ def groups_of_alike(components: Mapping[K, Any], dofs: Mapping[str, AbstractDof]
 def _may_be_copied(component: Any) -> bool:
     """Whether it has few elements, and they share few numbers: the weights of a network are not written down for each."""
     e = component.on[0].elements
-    if e > _MOST:
+    if e > MOST_JOINED:
         return False
     view = element_leaves(component, component.on)
     shared = (a for a, axis in zip(view.values, view.axes, strict=True) if axis is None and eqx.is_inexact_array(a))

@@ -19,7 +19,8 @@ def force_at_start(
     """`total_force`; `weights`: with them. `newton`: whether steps ask for forces by themselves, and not for those that come
     with the matrix alone.
 
-    To compile a kernel of forces takes a tenth of what a trajectory does, and its derivative as much.
+    A kernel of forces by itself takes 7 % of the time in which a trajectory is compiled, and with its derivative as much of
+    that of the gradient.
     """
     if newton or not linear_system.is_rate_of_force(system):
         return total_force(system if weights else weightless(system), state)
