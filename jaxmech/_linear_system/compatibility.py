@@ -1,5 +1,6 @@
 """Whether a scene is the one that a linear system was built for."""
 
+import functools
 import hashlib
 import weakref
 from collections.abc import Mapping
@@ -136,7 +137,7 @@ def _digest(nodes: Array) -> bytes:
         return _digests[key][1]
     digest = hashlib.sha256(np.ascontiguousarray(nodes, np.int32)).digest()
     if isinstance(nodes, jax.Array):
-        _digests[key] = weakref.ref(nodes, lambda _: _digests.pop(key, None)), digest
+        _digests[key] = weakref.ref(nodes, functools.partial(_digests.pop, key)), digest
     return digest
 
 

@@ -27,7 +27,8 @@ def once_per_scene(read: Callable[[Any], tuple[T, bool]]) -> Callable[[Any], T]:
             return found[1]
         value, lasts = read(system)
         if lasts:
-            known[key] = [weakref.ref(part, lambda _: known.pop(key, None)) for part in parts], value
+            forget = functools.partial(known.pop, key)  # called with the reference, which is what it gives for one forgotten
+            known[key] = [weakref.ref(part, forget) for part in parts], value
         return value
 
     return of
