@@ -203,6 +203,17 @@ def test_a_sheet_that_falls_keeps_its_energy():
     np.testing.assert_allclose(energies[0], momenta(scene[0])(state)[0], rtol=CONSERVED)
 
 
+@pytest.mark.slow
+def test_one_solve_of_energy_and_momentum_swings_and_does_not_drift():
+    """A correction at the prediction made the energy grow, from step to step."""
+    system, state = spring()
+    integrator = made("EnergyMomentum", system, state, False)
+    states = jm.simulate(system, state, integrator, 0.04, 50_000, save_every=10).state
+    levels = np.asarray(jax.jit(jax.vmap(lambda s: jm.integrator.energies(system, s).total))(states))
+    tenths = levels[1:].reshape(10, -1).mean(axis=1)
+    assert np.ptp(tenths) < 0.1 * np.ptp(levels)
+
+
 def stiffer(system, state, number):
     return eqx.tree_at(lambda s: s.forces["spring"].stiffness, system, 40.0 * number), state
 
@@ -721,7 +732,7 @@ MOST_LOOPS = {  # more than implicit Euler, of two steps and of their gradient
     "Newmark": (9, 19),
     "BDF": (12, 25),
     "TRBDF2": (10, 27),
-    "EnergyMomentum": (11, 28),
+    "EnergyMomentum": (2, 2),
 }
 
 
@@ -740,14 +751,14 @@ def test_first_calls_have_few_loops_more_than_implicit_eulers(name):
 
 
 @pytest.mark.slow
-def test_second_derivatives_of_one_solve_of_energy_and_momentum():
-    """The force of its corrections is that of the assembly, whose derivatives are asked for by second ones alone."""
+def test_second_derivatives_of_energy_and_momentum():
+    """The energies of its corrections have a derivative of their own."""
     links = jm.force.Springs(on=(("p", [0, 1]), ("p", [1, 2])), stiffness=40.0, rest_length=1.0)
     masses = {"mass": jm.mass.UniformMass(on=("p", [0, 1, 2]), mass=1.0)}
     system = jm.System({"p": jm.Vec2()}, forces={"links": links}, masses=masses, gravity=[0.0, -9.81])
     velocity = jnp.array([[0.0, 0.3], [0.5, -0.2], [0.1, 1.0]])
     state = eqx.tree_at(lambda s: s.velocity["p"], system.at_rest({"p": [[0.0, 0.0], [1.2, 0.1], [2.0, 0.7]]}), velocity)
-    scheme = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(system, state))
+    scheme = jm.integrator.EnergyMomentum(jm.MatrixLinearSystem.build(system, state), newton=True, rtol=1e-12)
 
     def gradient(numbers):
         def value(numbers):

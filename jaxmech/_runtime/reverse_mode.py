@@ -16,19 +16,6 @@ def kept(values: T) -> T:
     return jax.tree.map(lambda a: checkpoint_name(a, _SOLVED) if eqx.is_array(a) else a, values)
 
 
-@jax.custom_jvp
-def known_as(known: T, made: T) -> T:
-    """What is `known` already, for what is `made` of the same value, which is computed for its derivative alone. Second
-    derivatives are those of both: what is known has to be differentiable too."""
-    del made
-    return known
-
-
-@known_as.defjvp
-def _known_as_jvp(primals: tuple[T, T], tangents: tuple[T, T]) -> tuple[T, T]:
-    return primals[0], tangents[1]
-
-
 def anew(step: Callable) -> Callable:
     """A step of a loop of which reverse mode keeps where it starts and what is `kept`."""
     return jax.checkpoint(step, prevent_cse=False, policy=_is_kept)

@@ -25,20 +25,18 @@ from ..._model.dynamics import (
     zero_forces,
 )
 from ..._model.energy_along import energy_along, energy_of_elements
-from ..._model.force_ahead import forces_ahead
 from ..._model.multiplier_rows import as_given, motion_of_rows, row_numbers, work_between
 from ..._model.subsystem import has_coupled_turns, has_direct_masses, with_only
 from ..._model.system import State, System
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.results import RESULTS
-from ..._runtime.reverse_mode import known_as
 from ..._solve.equilibrium import StepInfo
 from ..displaced import combined
 from ..rigid_motions import strained
 from .implicit_scheme import AbstractImplicitScheme, Solve, Step
-from .momentum_stage import AbstractMidpointStage, MidpointStage, Moments
+from .momentum_stage import AbstractMidpointStage, Moments, midpoint_stage
 from .settled import settled_velocity
-from .stage import Setting, extrapolated
+from .stage import Setting, rated
 
 _GAUSS = tuple(np.polynomial.legendre.leggauss(4)[i] / 2 + (1 - i) / 2 for i in range(2))  # on (0, 1)
 _ROUNDED = 8  # units of rounding within which two values of an energy are the same
@@ -66,8 +64,9 @@ class EnergyMomentum(AbstractImplicitScheme):
     Points that rods hold to a nail keep the angular momentum about an axis of symmetry through it; that of frames which a
     joint pins to the world swings by second order, as the arm of the joint between both ends is none of those at them.
 
-    Give `newton=True`: one linear solve, the default of all schemes, conserves nothing exactly; in large steps
-    `line_search="residual"` too, for the matrix has no tangent of the correction. The options are those of `ImplicitEuler`.
+    Give `newton=True`; in large steps `line_search="residual"` too, for the matrix has no tangent of the correction. One
+    linear solve, the default of all schemes, is that of `Midpoint`: a correction that is right at a prediction, and wrong
+    where the solve leads, would make the energy drift, which otherwise swings. The options are those of `ImplicitEuler`.
     Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
     Source: O. Gonzalez, J. Nonlinear Sci. 6 (1996) 449, doi:10.1007/BF02440162, and, of constraints, Physica D 132 (1999)
@@ -82,21 +81,26 @@ class EnergyMomentum(AbstractImplicitScheme):
     """
 
     order = 2
-    settles_velocities = False  # which would take energy
     takes_memory = False  # the energy of a step of a law with memory is not what is stored, unless that is of axes
 
     @property
-    def acts_after(self) -> float:
-        return 0.5
+    def acts_after(self) -> Any:
+        return 0.5 if self.newton else super().acts_after
 
-    def stage(self, setting: Setting, memory: Any) -> "GradientStage":
-        x, v = setting.start.position, setting.velocity
-        return GradientStage(setting, ((1.0, x, v),), extrapolated(setting, memory, 0.5), _nodal_masses(setting))
+    @property
+    def settles_velocities(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.newton  # it would take energy
+
+    def stage(self, setting: Setting, memory: Any) -> AbstractMidpointStage:
+        plain = midpoint_stage(setting, memory)
+        if not self.newton:
+            return rated(plain)
+        return GradientStage(setting, plain.before, plain.predicted, _nodal_masses(setting))
 
     def move(self, setting: Setting, memory: Any, solve: Solve) -> Step:
         u, info = solve(stage := self.stage(setting, memory))
         end = stage.end(u)
-        if setting.system.multiplier_states:
+        if isinstance(stage, GradientStage) and setting.system.multiplier_states:
             end, info = self._calmed(stage, u, end, info)
         return end, self.next_memory(setting, memory, stage, u, end), info
 
@@ -128,19 +132,6 @@ class GradientStage(AbstractMidpointStage):
     def balance(self, u: Fields, at: State, force: Fields, less: Fields | None = None) -> Fields:
         plain = super().balance(u, at, force, less)
         return combined((1.0, plain), (self.setting.h, self.correction(u, at, force)))
-
-    def remainder(self, d: Fields, known: Fields | None = None) -> Fields:
-        if self.closes:
-            return super().remainder(d)
-        u, plain = self.predicted, MidpointStage(self.setting, self.before, self.predicted)
-        at = self.state(u)
-        if self.is_by_rates:
-            force, ahead = forces_ahead(self.acting, at, *self.ahead(d))
-            rest = plain.balance_ahead(u, at, d, ahead)
-        else:
-            force, rest = total_force(self.acting, at), plain.remainder(d)
-        force = force if known is None else known_as(known, force)
-        return combined((1.0, rest), (self.setting.h, self.correction(u, at, force)))
 
     def is_exact(self) -> bool:
         return False

@@ -287,7 +287,8 @@ def _newton(scheme: AbstractImplicitScheme, derivatives_of: str, stage: Abstract
 
 def _linear(scheme: AbstractImplicitScheme, derivatives_of: str, stage: AbstractStage) -> tuple[Fields, StepInfo]:
     stage = reaching(stage)
-    step, problem = LinearStep(stage).assembled(stage.end)
+    step = LinearStep(stage)
+    problem = step.problem(stage.end)
     constant = scheme.linear_system.is_constant()
     solver = default_solver(problem.A, inertial=not constant) if scheme.solver is None else scheme.solver
     x, said = solved(step, problem.A, problem.b, solver, derivatives_of)

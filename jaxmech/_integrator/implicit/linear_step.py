@@ -81,34 +81,25 @@ def _solved_jvp(primals, tangents):
 
 
 class LinearStep(AbstractLinearStep):
-    """One Newton step of a stage from its predicted unknowns; `x` is what is added to them.
-
-    `force`: that of the scene there, where it is known from the assembly. It only saves its being computed anew.
-    """
+    """One Newton step of a stage from its predicted unknowns; `x` is what is added to them."""
 
     stage: AbstractStage
-    force: Fields | None = None
 
     def imbalance(self, x: Fields) -> Fields:
-        return _imbalance(self.stage, self.force, x)
+        return _imbalance(self.stage, x)
 
     def unknowns(self, x: Fields) -> Fields:
         """The unknowns that a solution means."""
         return combined((1.0, self.stage.predicted), (1.0, x))
 
-    def assembled(self, advance: Callable[[Fields], State]) -> tuple["LinearStep", LinearProblem]:
-        """The step that knows its force, and `problem`."""
+    def problem(self, advance: Callable[[Fields], State]) -> LinearProblem:
+        """`A x = b`, assembled; `advance`: where unknowns lead."""
         stage, u = self.stage, self.stage.predicted
         at, linear_system = stage.state(u), stage.linear_system
         with joined():
             A, force = linear_system.linearized(stage.system, at, stage.factors, weights=not stage.joins)
         b = project(stage.system, stage.balance(u, at, force))
-        problem = LinearProblem(linear_system.constrain(stage.system, A), b, eqx.Partial(_advanced, self, advance))
-        return LinearStep(stage, force), problem
-
-    def problem(self, advance: Callable[[Fields], State]) -> LinearProblem:
-        """`A x = b`, assembled; `advance`: where unknowns lead."""
-        return self.assembled(advance)[1]
+        return LinearProblem(linear_system.constrain(stage.system, A), b, eqx.Partial(_advanced, self, advance))
 
 
 def _advanced(step: LinearStep, advance: Callable[[Fields], State], x: Fields) -> State:
@@ -117,9 +108,9 @@ def _advanced(step: LinearStep, advance: Callable[[Fields], State], x: Fields) -
 
 # To Equinox's, numbers that are no arrays, such as a damping of nil, stay what they are.
 @partial(eqx.filter_checkpoint, prevent_cse=False)
-def _imbalance(stage: AbstractStage, force: Fields | None, x: Fields) -> Fields:
+def _imbalance(stage: AbstractStage, x: Fields) -> Fields:
     """Kept by no one: reverse mode computes it anew, but for what the step itself has there."""
     system: System = stage.system
     free = project(system, x)
-    rest = project(system, to_be_differentiated(stage).remainder(free, force))
+    rest = project(system, to_be_differentiated(stage).remainder(free))
     return {s: rest[s] + free[s] - x[s] for s in rest}

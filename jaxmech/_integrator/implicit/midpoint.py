@@ -3,8 +3,8 @@
 from typing import Any
 
 from .implicit_scheme import AbstractImplicitScheme
-from .momentum_stage import MidpointStage
-from .stage import Setting, extrapolated, rated
+from .momentum_stage import MidpointStage, midpoint_stage
+from .stage import Setting, rated
 
 
 class Midpoint(AbstractImplicitScheme):
@@ -31,5 +31,4 @@ class Midpoint(AbstractImplicitScheme):
     order = 2
 
     def stage(self, setting: Setting, memory: Any) -> MidpointStage:
-        x, v = setting.start.position, setting.velocity
-        return rated(MidpointStage(setting, ((1.0, x, v),), extrapolated(setting, memory, 0.5)))
+        return rated(midpoint_stage(setting, memory))

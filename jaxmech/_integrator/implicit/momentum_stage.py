@@ -13,7 +13,7 @@ from ..._model.inertia import momentum_supply
 from ..._model.system import State
 from ..._runtime.array_types import Array
 from ..displaced import chart_rates, combined, displaced, with_prescribed_rates
-from .stage import AbstractStage, Setting, momentum_of_all, varying_part
+from .stage import AbstractStage, Setting, extrapolated, momentum_of_all, varying_part
 
 Moments = tuple[tuple[Any, Fields, Fields], ...]  # (c, position, velocity): parts `c p(position, velocity)` of a momentum
 
@@ -138,6 +138,12 @@ class MidpointStage(AbstractMidpointStage):
     setting: Setting
     before: Moments
     predicted: Fields
+
+
+def midpoint_stage(setting: Setting, memory: Any) -> MidpointStage:
+    """That of a step which remembers the mean acceleration of the one before, or nothing."""
+    before = ((1.0, setting.start.position, setting.velocity),)
+    return MidpointStage(setting, before, extrapolated(setting, memory, 0.5))
 
 
 def carried(setting: Setting, d: Fields) -> Fields:

@@ -177,10 +177,8 @@ class AbstractStage(AbstractEquilibrium):
         """`C v`, of the matrix there."""
         return self.linear_system.as_products(self.system, at, self.setting.rayleigh.factors()).mv(at.velocity)
 
-    def remainder(self, d: Fields, known: Fields | None = None) -> Fields:
-        """`R(u) - A d` at the predicted `u`, in the form that is cheapest to differentiate. `known`: the force there, for a
-        stage that asks for it by itself."""
-        del known
+    def remainder(self, d: Fields) -> Fields:
+        """`R(u) - A d` at the predicted `u`, in the form that is cheapest to differentiate."""
         u = self.predicted
         at = self.state(u)
         if self.is_by_rates:
