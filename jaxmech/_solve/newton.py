@@ -117,52 +117,52 @@ def _newton_solve_jvp(primals, tangents):
     problem, start, options, solver = primals
     u, info = kept(newton_solve(problem, start, options, solver))
 
-    def residual(problem, start):
+    def gap(problem, start):
         gap, constrained_gap = problem.gap(u), problem.constrained_gap(u, start)
-        return project(problem.system, problem.residual(u)), {s: gap[s] + constrained_gap[s] for s in gap}
+        return {s: gap[s] + constrained_gap[s] for s in gap}
 
-    dR, dgap = _with_rates(residual, (problem, start), tangents[:2])
-    rate = rate_of_solution(problem, u, dR, dgap, problem.operator(u), options, solver)
+    dgap = _rates(gap, (problem, start), tangents[:2])
+    rate = _rate_of_solution(problem, tangents[0], u, dgap, problem.operator(u), options, solver)
     return (u, info), (rate, jax.tree.map(lambda _: None, info))
 
 
-def _with_rates(residual: Callable, at: Sequence[Any], along: Sequence[Any]) -> tuple[Fields, Fields]:
-    """The rates of a residual and of a gap."""
-    values, rates = eqx.filter_jvp(residual, at, along) if jax.tree.leaves(along) else (residual(*at), (None, None))
-
-    def made_whole(a: Fields, d: Fields | None) -> Fields:
-        # A part that does not depend on what is varied has no tangent at all.
-        return {s: jnp.zeros_like(a[s]) if d is None or d[s] is None else d[s] for s in a}
-
-    return made_whole(values[0], rates[0]), made_whole(values[1], rates[1])
+def _rates(function: Callable, at: Sequence[Any], along: Sequence[Any]) -> Fields:
+    values, rates = eqx.filter_jvp(function, at, along) if jax.tree.leaves(along) else (function(*at), None)
+    # A part that does not depend on what is varied has no tangent at all.
+    return {s: jnp.zeros_like(a) if rates is None or rates[s] is None else rates[s] for s, a in values.items()}
 
 
 def load_rate(problem: AbstractEquilibrium, along: AbstractEquilibrium, u: Fields, A0: Any, solver: Any) -> Fields:
     """`du` at the solution `u` of a problem that changes `along` a tangent of it; `A0`: its `operator(u)`."""
-
-    def residual(problem: AbstractEquilibrium) -> tuple[Fields, Fields]:
-        return project(problem.system, problem.residual(u)), problem.gap(u)
-
-    dR, dgap = _with_rates(residual, (problem,), (along,))
-    return rate_of_solution(problem, u, dR, dgap, A0, NewtonOptions(), solver)
+    dgap = _rates(lambda problem: problem.gap(u), (problem,), (along,))
+    return _rate_of_solution(problem, along, u, dgap, A0, NewtonOptions(), solver)
 
 
-def rate_of_solution(
-    problem: AbstractEquilibrium, u: Fields, dR: Fields, dgap: Fields, A0: Any, options: NewtonOptions, solver: Any
+def _rate_of_solution(
+    problem: AbstractEquilibrium, along: Any, u: Fields, dgap: Fields, A0: Any, options: NewtonOptions, solver: Any
 ) -> Fields:
-    """`du` by the implicit rule, of the rates of the free part of the residual and of the gap where `u` stays."""
-    A, free = linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
-    solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
+    """`du` by the implicit rule, of the tangent of the problem and the rate of the gap where `u` stays."""
+
+    def residual(problem: AbstractEquilibrium, d: Fields | None) -> Fields:
+        return project(problem.system, problem.residual(u if d is None else problem.move(u, d)))
+
+    zero = jax.tree.map(jnp.zeros_like, dgap)
     if problem.is_exact():
+        dR = _rates(residual, (problem, None), (along, None))
+        A, free = linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
+        solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
         d = derivative_solve(A, free, solver, options.derivatives_of)
         d = {s: d[s] + dgap[s] for s in d}
     else:
+        # What is prescribed moves with the rest: one derivative, which reverse mode transposes once.
+        dR = _rates(residual, (problem, zero), (along, dgap))
+        A = problem.linear_system.constrain(problem.system, A0)
+        solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
         d = _corrected(problem, u, A, dR, dgap, solver, options.derivatives_of)
-    zero = jax.tree.map(jnp.zeros_like, d)
     return jax.jvp(lambda d: problem.move(u, d), (zero,), (d,))[1]
 
 
-def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: Fields, solver: Any, who: str) -> Fields:
+def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, free: Fields, gap: Fields, solver: Any, who: str) -> Fields:
     """The step with the exact derivative of the residual where `A` is only near it: GMRES preconditioned by `A`, or of a
     handful of unknowns their matrix.
 
@@ -170,8 +170,6 @@ def _corrected(problem: AbstractEquilibrium, u: Fields, A: Any, R: Fields, gap: 
     changes), of the order of one step's rotation, so that a few products are enough.
     """
     slope = exact_slope(problem, u)
-    lifted = slope(gap)
-    free = project(problem.system, {s: R[s] + lifted[s] for s in R})
     rhs = {s: free[s] + gap[s] for s in free}
     by_products = solver_by_products(constant(A), solver, rhs, units=problem.lever(u).units)
     return derivative_solve(exact_operator(problem, slope, rhs), rhs, by_products, who)
