@@ -146,19 +146,16 @@ def _rate_of_solution(
     def residual(problem: AbstractEquilibrium, d: Fields | None) -> Fields:
         return project(problem.system, problem.residual(u if d is None else problem.move(u, d)))
 
-    zero = jax.tree.map(jnp.zeros_like, dgap)
-    if problem.is_exact():
-        dR = _rates(residual, (problem, None), (along, None))
-        A, free = linearised(problem, A0, dR, dgap, moved=bool(problem.system.projections))
-        solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
+    zero, is_exact = jax.tree.map(jnp.zeros_like, dgap), problem.is_exact()
+    # Where the matrix is only near, the residual moves with what is prescribed: one derivative, transposed once.
+    dR = _rates(residual, (problem, None if is_exact else zero), (along, None if is_exact else dgap))
+    A, free = linearised(problem, A0, dR, dgap, moved=is_exact and bool(problem.system.projections))
+    solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
+    if is_exact:
         d = derivative_solve(A, free, solver, options.derivatives_of)
         d = {s: d[s] + dgap[s] for s in d}
     else:
-        # What is prescribed moves with the rest: one derivative, which reverse mode transposes once.
-        dR = _rates(residual, (problem, zero), (along, dgap))
-        A = problem.linear_system.constrain(problem.system, A0)
-        solver = default_solver(A, inertial=problem.is_inertial()) if solver is None else solver
-        d = _corrected(problem, u, A, dR, dgap, solver, options.derivatives_of)
+        d = _corrected(problem, u, A, free, dgap, solver, options.derivatives_of)
     return jax.jvp(lambda d: problem.move(u, d), (zero,), (d,))[1]
 
 

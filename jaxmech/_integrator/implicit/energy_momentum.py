@@ -66,7 +66,7 @@ class EnergyMomentum(AbstractImplicitScheme):
 
     Give `newton=True`; in large steps `line_search="residual"` too, for the matrix has no tangent of the correction. One
     linear solve, the default of all schemes, is that of `Midpoint`: a correction that is right at a prediction, and wrong
-    where the solve leads, would make the energy drift, which otherwise swings. The options are those of `ImplicitEuler`.
+    where the solve leads, would make the energy drift where it swings. The options are those of `ImplicitEuler`.
     Positions [m, rad], velocities [m/s, rad/s].
     Raises `ValueError` or `TypeError` for options out of range; a step raises `FailedComputation`.
     Source: O. Gonzalez, J. Nonlinear Sci. 6 (1996) 449, doi:10.1007/BF02440162, and, of constraints, Physica D 132 (1999)
