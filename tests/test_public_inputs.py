@@ -550,3 +550,15 @@ def test_quaternions_are_refused_wherever_a_frame_is_given():
     for what, make in makers.items():
         with pytest.raises(ValueError, match=rf"(?s){what}.*(quaternion|of length 1|unit)"):
             make()
+
+
+@pytest.mark.slow_cases(
+    "draw_modes", "Path.at", "simulate", "simulate_adaptive", "solve_contacts", "solve_equilibrium", "static_solve"
+)
+@pytest.mark.parametrize("name", [name for name, given in ARGUMENTS.items() if int in map(type, given.values())])
+def test_whole_numbers_of_numpy_are_taken(name):
+    """As `mesh.cells.max()` and `len` of an array make them; most counts were refused, and fields that hold them warned."""
+    call = CALLS[name]()
+    counts = {k: np.int64(v) for k, v in call.arguments.items() if type(v) is int}
+    jax.block_until_ready(call.function(**(call.arguments | counts)))
+    pyplot.close("all")

@@ -19,7 +19,15 @@ from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.system import State, System
 from .._model.terms import Terms
-from .._runtime.argument_checks import check_callable, check_choice, check_counts, check_flags, check_instance, real_array
+from .._runtime.argument_checks import (
+    check_callable,
+    check_choice,
+    check_counts,
+    check_flags,
+    check_instance,
+    plain,
+    real_array,
+)
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .._solve.static import static_solve
@@ -120,8 +128,10 @@ class Static(AbstractProtocol):
         if linear_system is not None:
             check_instance("Static", "linear_system", linear_system, AbstractLinearSystem)
         check_choice("Static", "method", method, _METHODS)
+        load_steps = plain(load_steps)
         check_counts("Static", load_steps=load_steps)
         if max_steps is not None:
+            max_steps = plain(max_steps)
             check_counts("Static", max_steps=max_steps)
         self.control, self.guess, self.linear_system = as_leafless(control), as_leafless(guess), linear_system
         self.method, self.load_steps, self.max_steps = method, load_steps, max_steps
@@ -193,6 +203,7 @@ class Motion(AbstractProtocol):
         check_instance("Motion", "integrator", integrator, AbstractIntegrator)
         check_time_step(dt)
         self.dt = jnp.asarray(real_array("Motion", "dt", dt, ()))
+        steps, save_every = map(plain, (steps, save_every))
         check_counts("Motion", steps=steps, save_every=save_every)
         if steps % save_every:
             raise ValueError(f"Motion: save_every={save_every} does not divide steps={steps}.")
