@@ -337,7 +337,12 @@ FAIR = {
     # Functions of an experiment are called in a fit; readings may be missing; names are looked for there.
     **{("Experiment", name): {"a function"} for name in ("numbers", "begin")},
     **{("Static", name): {"a function"} for name in ("control", "guess")},
-    **{("Motion", "control"): {"a function"}, ("Static", "times"): {"a row less"}, ("Strain", "field"): {"a word"}},
+    **{
+        ("Motion", "integrator"): {"a function"},
+        ("Motion", "control"): {"a function"},
+        ("Static", "times"): {"a row less"},
+        ("Strain", "field"): {"a word"},
+    },
     **{("Formula", "function"): {"a function"}, ("Formula", "values"): {"NaN in it"}, ("Formula", "unit"): {"a word"}},
     **{("Measured", name): {"a function"} for name in ("observe", "adjust")},
     **{("Measured", "values"): {"NaN in it", "four axes"}, ("Measured", "delay"): {"a word", "negative"}},

@@ -170,8 +170,10 @@ class Motion(AbstractProtocol):
     """A motion by `jm.simulate`: `steps` steps of `dt` [s] with an integrator, observed at the start and after every
     `save_every`-th step.
 
-    `control(time, state, parameters)` gives numbers of the scene for every step. `settle=True`: it begins at the equilibrium
-    under the loads of the start, a tool that is taken away, say, and not at the state as it is; `linear_system` is for that.
+    `integrator`: one, or a function of the parameters that returns one, where its numbers are to be found (the friction of
+    contacts). `control(time, state, parameters)` gives numbers of the scene for every step. `settle=True`: it begins at the
+    equilibrium under the loads of the start, a tool that is taken away, say, and not at the state as it is; `linear_system`
+    is for that.
     Raises `ValueError` or `TypeError` for what `simulate` refuses.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 9 (time schemes).
 
@@ -181,7 +183,7 @@ class Motion(AbstractProtocol):
         assert jnp.allclose(fall.times(state), jnp.array([0.0, 0.01, 0.02]))
     """
 
-    integrator: AbstractIntegrator
+    integrator: AbstractIntegrator | Callable[[Any], AbstractIntegrator]
     dt: Array
     control: Control | None
     linear_system: AbstractLinearSystem | None
@@ -191,7 +193,7 @@ class Motion(AbstractProtocol):
 
     def __init__(
         self,
-        integrator: AbstractIntegrator,
+        integrator: AbstractIntegrator | Callable[[Any], AbstractIntegrator],
         *,
         dt: Any,
         steps: int,
@@ -200,7 +202,11 @@ class Motion(AbstractProtocol):
         settle: bool = False,
         linear_system: AbstractLinearSystem | None = None,
     ):
-        check_instance("Motion", "integrator", integrator, AbstractIntegrator)
+        if callable(integrator) and not isinstance(integrator, type):
+            check_callable("Motion", "integrator", integrator, "parameters")
+            integrator = as_leafless(integrator)
+        else:
+            check_instance("Motion", "integrator", integrator, AbstractIntegrator)
         check_time_step(dt)
         self.dt = jnp.asarray(real_array("Motion", "dt", dt, ()))
         steps, save_every = map(plain, (steps, save_every))
@@ -225,7 +231,7 @@ class Motion(AbstractProtocol):
         run = simulate(
             system,
             state,
-            self.integrator,
+            self._integrator(parameters),
             self.dt.astype(state.time.dtype),
             self.steps,
             save_every=self.save_every,
@@ -239,6 +245,13 @@ class Motion(AbstractProtocol):
         result, at = first_failure(run.info.result, state.time + h * jnp.arange(1, self.steps + 1))
         result = RESULTS.where(settled == RESULTS.successful, result, settled)
         return Course(run.observed, frames, result, jnp.where(settled == RESULTS.successful, at, state.time))
+
+    def _integrator(self, parameters: Any) -> AbstractIntegrator:
+        if isinstance(self.integrator, AbstractIntegrator):
+            return self.integrator
+        made = self.integrator(parameters)
+        check_instance("Motion", "what integrator returns", made, AbstractIntegrator)
+        return made
 
     def ready(self, system: System, state: State) -> "Motion":
         kept = self.linear_system is not None or not self.settle

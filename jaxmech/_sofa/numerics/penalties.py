@@ -44,7 +44,7 @@ class ClosedPenalty(AbstractEnergyForceField):
 
     field: AbstractClosing
 
-    is_dissipative = True
+    is_dissipative = True  # pyright: ignore[reportAssignmentType]
 
     @property
     def on(self) -> tuple[Stencil, ...]:
