@@ -249,6 +249,35 @@ def test_statics_motion_and_frequencies_share_a_scene():
     figure.clear()
 
 
+class Winding(jm.integrator.AbstractControl):
+    """A spring that is stiffer with every step."""
+
+    def init(self, system, state):
+        return jnp.full((), 4.0)
+
+    def __call__(self, time, state, parameters, memory):
+        return {"spring": {"stiffness": memory}}, memory + parameters["rate"]
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_motion_is_observed_under_its_control(remembers):
+    """It was the scene as it stands that forces were read of; and a control that remembers could not settle."""
+    system, state = spring()
+    verlet = jm.integrator.VelocityVerlet()
+
+    def pull(scene, now):
+        return jm.total_force(scene, now)["p"][0, 0] - 2.0 * -10.0
+
+    control = Winding() if remembers else lambda time, state, p: {"spring": {"stiffness": 4.0 + p["rate"] * time}}
+    protocol = I.Motion(verlet, dt=0.1, steps=4, control=control, settle=True)
+    measured = {"pull": I.Measured(pull, np.zeros(5), noise=1.0), "x": I.Measured(SEE, np.zeros((5, 1, 1)), noise=1.0)}
+    seen = I.Experiment(system, state, measured, protocol=protocol).predict({"rate": 3.0}).values
+    x = np.asarray(seen["x"])[:, 0, 0]
+    np.testing.assert_allclose(x[0], -2.0 * 10.0 / 4.0, rtol=1e-9)
+    stiffness = 8.0 if remembers else 4.0 + 3.0 * 0.1 * np.arange(5)
+    np.testing.assert_allclose(seen["pull"], -stiffness * x, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_friction_which_is_a_number_of_the_integrator_is_found():
     """A block that slides on a floor: `x = v t - mu g t^2 / 2`, exact to the half step by which implicit Euler is early."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.time_step import check_time_step
-from .._integrator.trajectory.control import check_control
+from .._integrator.trajectory.control import AbstractControl, check_control
 from .._integrator.trajectory.controlled_numbers import controlled
 from .._integrator.trajectory.simulate import simulate
 from .._linear_system.base import AbstractLinearSystem
@@ -171,9 +171,9 @@ class Motion(AbstractProtocol):
     `save_every`-th step.
 
     `integrator`: one, or a function of the parameters that returns one, where its numbers are to be found (the friction of
-    contacts). `control(time, state, parameters)` gives numbers of the scene for every step. `settle=True`: it begins at the
-    equilibrium under the loads of the start, a tool that is taken away, say, and not at the state as it is; `linear_system`
-    is for that.
+    contacts). `control(time, state, parameters)` gives numbers of the scene for every step, and for what is observed of a
+    state; of one that remembers, the scene is observed as it is. `settle=True`: it begins at the equilibrium under the loads
+    of the start, a tool that is taken away, say, and not at the state as it is; `linear_system` is for that.
     Raises `ValueError` or `TypeError` for what `simulate` refuses.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 9 (time schemes).
 
@@ -228,6 +228,11 @@ class Motion(AbstractProtocol):
                 with_control(system, self.control, state, parameters), state, self.linear_system, throw=False
             )
             state, settled = found.state, found.info.result
+
+        def seen(scene: System, now: State) -> Any:
+            remembers = isinstance(self.control, AbstractControl)  # what, no state tells
+            return observe(scene if remembers else with_control(scene, self.control, now, parameters), now)
+
         run = simulate(
             system,
             state,
@@ -237,7 +242,7 @@ class Motion(AbstractProtocol):
             save_every=self.save_every,
             control=self.control,
             parameters=None if self.control is None else parameters,
-            observe=observe,
+            observe=seen,
             throw=False,
         )
         h = self.dt.astype(state.time.dtype)
@@ -271,8 +276,12 @@ def increasing(owner: str, times: Any) -> Array:
 
 
 def with_control(system: System, control: Control | None, state: State, parameters: Any) -> System:
-    """The scene with the numbers that control gives at a state."""
-    return system if control is None else controlled(system, control(state.time, state, parameters))
+    """The scene with the numbers that control gives at a state, at first if it remembers."""
+    if control is None:
+        return system
+    if isinstance(control, AbstractControl):
+        return controlled(system, control(state.time, state, parameters, control.init(system, state))[0])
+    return controlled(system, control(state.time, state, parameters))
 
 
 def first_failure(results: Any, times: Array) -> tuple[Any, Array]:
