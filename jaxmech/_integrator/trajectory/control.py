@@ -224,7 +224,7 @@ def _known(carry: ControlCarry, middle: Values, now: Values, h: Any) -> ControlC
         return jnp.where(is_first, 2 * before - now + 2 * bend, earlier)
 
     earlier = jax.tree.map(number, carry.earlier, carry.before, middle, now)
-    return carry._replace(earlier=earlier, span=jnp.where(is_first, h, carry.span))
+    return carry._replace(earlier=earlier, span=jnp.where(is_first, jnp.asarray(h, carry.span.dtype), carry.span))
 
 
 def _was(carry: ControlCarry, h: Any) -> tuple[Values, Array | None]:
