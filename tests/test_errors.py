@@ -194,11 +194,13 @@ def test_an_element_function_is_looked_at_though_its_state_is_of_another_scene(c
         call(system(forces={"wrong": OfTwoNumbers(("body", [0]))}), state)
 
 
-@pytest.mark.parametrize("time", [0.5, 1])
+@pytest.mark.parametrize("time", [0.5, 1, np.float32(0.5), np.int64(1)])
 def test_a_time_that_is_no_array_is_told_what_it_must_be(time):
     scene = system()
     state = dataclasses.replace(scene.at_rest({"body": np.zeros((4, 3))}), time=time)
-    with pytest.raises(TypeError, match=re.escape(f"time of the state must be an array, as jnp.asarray(0.5), got {time}.")):
+    with pytest.raises(
+        TypeError, match=re.escape(f"time of the state must be an array, as jnp.asarray(0.5), got {time!r}.")
+    ):
         jm.total_force(scene, state)
 
 

@@ -1,5 +1,6 @@
 """Parameters from measurements: what is found, what is said of it, what is refused."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -246,6 +247,64 @@ def test_statics_motion_and_frequencies_share_a_scene():
     figure = found.plot()
     assert len(figure.axes) == 2 * 3 + 1 and {a.get_title() for a in figure.axes} >= {"swing/x", "convergence"}
     figure.clear()
+
+
+class Winding(jm.integrator.AbstractControl):
+    """A spring that is stiffer with every step."""
+
+    def init(self, system, state):
+        return jnp.full((), 4.0)
+
+    def __call__(self, time, state, parameters, memory):
+        return {"spring": {"stiffness": memory}}, memory + parameters["rate"]
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_motion_is_observed_under_its_control(remembers):
+    """It was the scene as it stands that forces were read of; and a control that remembers could not settle."""
+    system, state = spring()
+    verlet = jm.integrator.VelocityVerlet()
+
+    def pull(scene, now):
+        return jm.total_force(scene, now)["p"][0, 0] - 2.0 * -10.0
+
+    control = Winding() if remembers else lambda time, state, p: {"spring": {"stiffness": 4.0 + p["rate"] * time}}
+    protocol = I.Motion(verlet, dt=0.1, steps=4, control=control, settle=True)
+    measured = {"pull": I.Measured(pull, np.zeros(5), noise=1.0), "x": I.Measured(SEE, np.zeros((5, 1, 1)), noise=1.0)}
+    seen = I.Experiment(system, state, measured, protocol=protocol).predict({"rate": 3.0}).values
+    x = np.asarray(seen["x"])[:, 0, 0]
+    np.testing.assert_allclose(x[0], -2.0 * 10.0 / 4.0, rtol=1e-9)
+    stiffness = 8.0 if remembers else 4.0 + 3.0 * 0.1 * np.arange(5)
+    np.testing.assert_allclose(seen["pull"], -stiffness * x, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_friction_which_is_a_number_of_the_integrator_is_found():
+    """A block that slides on a floor: `x = v t - mu g t^2 / 2`, exact to the half step by which implicit Euler is early."""
+    mass = {"mass": jm.mass.UniformMass(("p", [0]), 2.0)}
+    system = jm.System({"p": jm.Vec3()}, masses=mass, gravity=[0.0, 0.0, -10.0])
+    state = system.at_rest({"p": [[0.0, 0.0, 0.0]]})
+    state = jm.State(state.position, {"p": jnp.array([[3.0, 0.0, 0.0]])}, state.time)
+    euler, h, mu = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state)), 0.02, 0.25
+    floor = jm.contact.PointContact(("p", [0]), jm.contact.Plane(), friction=0.7)
+    times = h * np.arange(21)
+    slid = np.stack([3 * times - mu * 10 * times * (times + h) / 2, 0 * times, 0 * times], axis=1)[:, None]
+
+    def sliding(parameters):
+        contact = eqx.tree_at(lambda c: c.friction, floor, jnp.broadcast_to(parameters["mu"], floor.friction.shape))
+        return jm.integrator.FreeMotion(euler, {"floor": contact})
+
+    measured = {"x": I.Measured(SEE, slid, noise=1e-3)}
+    for integrator in (sliding, lambda parameters: None):
+        test = I.Experiment(system, state, measured, protocol=I.Motion(integrator, dt=h, steps=20))
+        if integrator is sliding:
+            found = I.fit(test, {"mu": I.Free(0.5, lower=0.0)})
+            np.testing.assert_allclose(found.parameters["mu"], mu, rtol=1e-6)
+        else:
+            with pytest.raises(TypeError, match="Motion: what integrator returns must be of type AbstractIntegrator"):
+                test.predict({})
+    with pytest.raises(TypeError, match=r"Motion: integrator is called as integrator\(parameters\)"):
+        I.Motion(lambda: euler, dt=h, steps=20)
 
 
 def test_interpolation_between_steps_is_of_third_order():

@@ -303,17 +303,36 @@ def test_what_masses_couple_to_a_motion_is_jerked_along(kind, name):
     coarse, fine = (off_the_pendulum(kind, name, steps) for steps in (100, 200))
     assert fine[0] < 6e-3
     if kind == "control":
-        assert np.all(np.log2(coarse / fine) > (1 if name == "SymplecticEuler" else 2) - ORDER)
+        order = 1 if name == "SymplecticEuler" else 2
+        assert np.all((np.log2(coarse / fine) > order - ORDER) | (coarse < 1e-11))  # of Tsitouras's method rounding is left
 
 
 @pytest.mark.slow
 def test_adaptive_steps_of_what_is_led_under_control_are_as_long_as_its_motion_asks():
-    """They were 1341, for the velocity at the end of each was half a step late."""
+    """They were 1341, for the velocity at the end of each was half a step late. The first was that of a constant rate, and
+    taken eight times until it was 0.2 ms long."""
     exact = jm.simulate(*led_pendulum("fixed"), jm.integrator.RK4(), 1e-3, 800, save_every=800).last
     system, start = led_pendulum("control")
     watched = jm.integrator.Event(lambda system, state: state.position["frame"][0, 2] + 0.7)
     options = {"control": led_by, "events": [watched], "rtol": 1e-4, "atol": 1e-4, "max_steps": 100}
     run = jm.simulate_adaptive(system, start, made("Midpoint", system, start, newton=True), [0.3, 0.8], **options)
-    assert int(run.info.accepted) < 40
+    assert int(run.info.accepted) < 40 and run.info.outcome[0] == 1
     np.testing.assert_allclose(run.event_time[0], 0.44211, atol=3e-4)  # [s], of 3200 steps of RK4
     np.testing.assert_allclose(turned(run.last), turned(exact), atol=3e-3)
+
+
+def led_late(time, state, parameters):
+    return {"pivot": {"displacements": 0.5 * jnp.maximum(time - 0.37, 0.0) * jnp.array([[*LEAD, 0.0]])}}
+
+
+@pytest.mark.slow
+def test_adaptive_steps_go_on_where_the_velocity_of_a_motion_has_jumped_between_two_runs():
+    system, start = led_pendulum("control")
+    fixed = jm.simulate(system, start, jm.integrator.RK4(), 5e-4, 1600, save_every=1600, control=led_late).last
+    options = {"control": led_late, "rtol": 1e-6, "atol": 1e-6, "max_steps": 300}
+    with pytest.raises(jm.FailedComputation, match="no time step that is allowed is accurate enough"):
+        jm.simulate_adaptive(system, start, jm.integrator.Tsitouras(), [0.8], **options)
+    before = jm.simulate_adaptive(system, start, jm.integrator.Tsitouras(), [0.37], **options).last
+    after = jm.simulate_adaptive(system, before, jm.integrator.Tsitouras(), [0.8], **options)
+    assert int(after.info.rejected) < 4
+    np.testing.assert_allclose(turned(after.last), turned(fixed), atol=1e-5)

@@ -337,7 +337,12 @@ FAIR = {
     # Functions of an experiment are called in a fit; readings may be missing; names are looked for there.
     **{("Experiment", name): {"a function"} for name in ("numbers", "begin")},
     **{("Static", name): {"a function"} for name in ("control", "guess")},
-    **{("Motion", "control"): {"a function"}, ("Static", "times"): {"a row less"}, ("Strain", "field"): {"a word"}},
+    **{
+        ("Motion", "integrator"): {"a function"},
+        ("Motion", "control"): {"a function"},
+        ("Static", "times"): {"a row less"},
+        ("Strain", "field"): {"a word"},
+    },
     **{("Formula", "function"): {"a function"}, ("Formula", "values"): {"NaN in it"}, ("Formula", "unit"): {"a word"}},
     **{("Measured", name): {"a function"} for name in ("observe", "adjust")},
     **{("Measured", "values"): {"NaN in it", "four axes"}, ("Measured", "delay"): {"a word", "negative"}},
@@ -550,3 +555,15 @@ def test_quaternions_are_refused_wherever_a_frame_is_given():
     for what, make in makers.items():
         with pytest.raises(ValueError, match=rf"(?s){what}.*(quaternion|of length 1|unit)"):
             make()
+
+
+@pytest.mark.slow_cases(
+    "draw_modes", "Path.at", "simulate", "simulate_adaptive", "solve_contacts", "solve_equilibrium", "static_solve"
+)
+@pytest.mark.parametrize("name", [name for name, given in ARGUMENTS.items() if int in map(type, given.values())])
+def test_whole_numbers_of_numpy_are_taken(name):
+    """As `mesh.cells.max()` and `len` of an array make them; most counts were refused, and fields that hold them warned."""
+    call = CALLS[name]()
+    counts = {k: np.int64(v) for k, v in call.arguments.items() if type(v) is int}
+    jax.block_until_ready(call.function(**(call.arguments | counts)))
+    pyplot.close("all")

@@ -130,6 +130,28 @@ def test_a_node_above_a_sphere_of_sofa_limits_explicit_steps():
     np.testing.assert_allclose(limit, 2 / np.sqrt(7.0 / 2.0), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("field", "damping"),
+    [
+        (SofaPlane(("p", [0]), [0.0, 0.0, 2.0], 0.2, 7.0, 30.0), 30.0 * 1.2),
+        (SofaSphere(("p", [0]), [0.0, 0.0, 0.1], 1.5, 7.0, 30.0), 30.0 * 0.9),
+        (SofaEllipsoid(("p", [0]), [0.0, 0.0, 0.0], [2.0, 2.0, 1.0], 7.0, 30.0), 30.0 * 0.5),
+        (SofaCone(("p", [0]), [0.0, 0.0, 1.0], [0.0, 0.0, -1.0], 0.5, 7.0, 30.0), 30.0 * 0.5),
+        (SofaCone(("p", [0]), [0.0, 0.0, -1.0], [0.0, 0.0, 3.0], 0.5, 7.0, 30.0), 0.0),
+        (SofaCone(("p", [0]), [1.0, 0.0, -1.0], [0.0, 0.0, 3.0], 0.5, 7.0, 30.0), 30.0),
+    ],
+    ids=["plane", "sphere", "ellipsoid", "below_a_cone", "in_a_cone", "beside_a_cone"],
+)
+def test_explicit_steps_know_what_damps_where_a_node_is(field, damping):
+    """`h^2/4 K + h C < M`; it was left out, and what a plane held was thrown away."""
+    mass = {"m": jm.mass.UniformMass(("p", [0]), 2.0)}
+    system = jm.System({"p": jm.Vec3()}, forces={"field": field}, masses=mass)
+    state = system.at_rest({"p": [[0.0, 0.0, -0.5]]})
+    h = jm.integrator.critical_time_step(system, state)
+    K = jax.hessian(field.stiffest().element_energy)(jnp.zeros(3))
+    np.testing.assert_allclose(h**2 / 4 * np.linalg.eigvalsh(K).max() + h * damping, 2.0, rtol=1e-6)
+
+
 def test_springs_of_a_regular_grid(tmp_path):
     """3 x 2 x 2 nodes: 20 lines, 22 diagonals of squares, 8 of cubes, of `stiffness / length`."""
     body = """<RegularGridTopology n="3 2 2" min="0 0 0" max="4 1 1"/><MechanicalObject name="p"/><UniformMass/>

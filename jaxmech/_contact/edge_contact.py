@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.first_where import first_where
-from .._runtime.argument_checks import check_tolerances, index_array, real_array
+from .._runtime.argument_checks import check_tolerances, index_array, plain, real_array
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
@@ -60,7 +60,7 @@ class EdgeContact(AbstractContact):
     restitution: Parameter = parameter(default=0.0, kw_only=True)
     compliance: Parameter = parameter(default=0.0, kw_only=True)
     owners: Int[Array, " n"] | None = eqx.field(converter=_owners, default=None, kw_only=True)
-    capacity: int | None = eqx.field(static=True, default=None, kw_only=True)
+    capacity: int | None = eqx.field(static=True, converter=plain, default=None, kw_only=True)
     margin: Parameter = parameter(default=np.inf, kw_only=True)
     depth: Parameter = parameter(default=np.inf, kw_only=True)
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._constraint.multiplier import AbstractMultiplierConstraint
-from .._runtime.argument_checks import check_instance
+from .._runtime.argument_checks import check_instance, plain
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
@@ -41,7 +41,7 @@ class Limit(AbstractContact):
     upper: Parameter = parameter(default=np.inf, kw_only=True)
     restitution: Parameter = parameter(default=0.0, kw_only=True)
     compliance: Parameter = parameter(default=0.0, kw_only=True)
-    capacity: int | None = eqx.field(static=True, default=None, kw_only=True)
+    capacity: int | None = eqx.field(static=True, converter=plain, default=None, kw_only=True)
     margin: Parameter = parameter(default=np.inf, kw_only=True)
     depth: Parameter = parameter(default=np.inf, kw_only=True)
 

@@ -10,7 +10,7 @@ import numpy as np
 from .._mapping.frame import carried, seen_from
 from .._math.first_where import first_where
 from .._math.rotation import have_unit_quaternions, rotate
-from .._runtime.argument_checks import check_flags, check_instance, index_array
+from .._runtime.argument_checks import check_flags, check_instance, index_array, plain
 from .._runtime.array_types import Array, Int
 from .._runtime.field_types import Parameter
 from .._runtime.precision import in_one_program
@@ -64,7 +64,7 @@ class PointContact(AbstractContact):
     compliance: Parameter = parameter(default=0.0, kw_only=True)
     owners: Int[Array, " n"] | None = eqx.field(converter=_numbers, default=None, kw_only=True)
     half: bool = eqx.field(static=True, default=False, kw_only=True)
-    capacity: int | None = eqx.field(static=True, default=None, kw_only=True)
+    capacity: int | None = eqx.field(static=True, converter=plain, default=None, kw_only=True)
     margin: Parameter = parameter(default=np.inf, kw_only=True)
     depth: Parameter = parameter(default=np.inf, kw_only=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._linear_solver.base.derivative import constant, derivative_solve
 from .._linear_solver.krylov.gmres import GMRES
-from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_tolerances, real_array
+from .._runtime.argument_checks import check_choice, check_counts, check_flags, check_tolerances, plain, real_array
 from .._runtime.array_types import Array, structure_of
 from .._runtime.jax_internals import index_of
 from .._runtime.precision import compiled
@@ -162,7 +162,7 @@ def solve_contacts(
         assert jnp.allclose(value, -0.5) and jnp.allclose(slope, -1.0)  # r_T = -mu r_n
     """
     q = checked_problem("solve_contacts", problem).q
-    options = SolveOptions(method, tolerance, max_steps)
+    options = SolveOptions(method, tolerance, plain(max_steps))
     check_flags("solve_contacts", throw=throw)
     check_tolerances("solve_contacts", kappa=kappa, **({} if kappa_grad is None else {"kappa_grad": kappa_grad}))
     if method in ("gauss_seidel", "nncg") and isinstance(problem.W, lx.AbstractLinearOperator):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_counts, check_instance
+from .._runtime.argument_checks import check_counts, check_instance, plain
 from .._runtime.array_types import Array, Bool, Int
 from .._runtime.field_types import Parameter
 from .._runtime.host_function import call_by_name
@@ -54,8 +54,8 @@ class SurfaceContact(AbstractContact):
     friction: Parameter = parameter(default=0.0, kw_only=True)
     restitution: Parameter = parameter(default=0.0, kw_only=True)
     compliance: Parameter = parameter(default=0.0, kw_only=True)
-    nearest: int | None = eqx.field(static=True, default=None, kw_only=True)
-    capacity: int | None = eqx.field(static=True, default=None, kw_only=True)
+    nearest: int | None = eqx.field(static=True, converter=plain, default=None, kw_only=True)
+    capacity: int | None = eqx.field(static=True, converter=plain, default=None, kw_only=True)
     margin: Parameter = parameter(default=np.inf, kw_only=True)
     depth: Parameter = parameter(default=np.inf, kw_only=True)
     rim: Bool[Array, "t 3"] | None = eqx.field(default=None, kw_only=True)

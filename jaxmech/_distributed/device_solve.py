@@ -22,7 +22,7 @@ from .._model.constraint_projection import project
 from .._model.dynamics import Fields
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
-from .._runtime.argument_checks import check_counts, check_instance, check_tolerances
+from .._runtime.argument_checks import check_counts, check_instance, check_tolerances, plain
 from .._runtime.array_types import Array
 from .._runtime.devices import PARTS, over_parts
 from .._runtime.failure_messages import describe_result
@@ -74,6 +74,7 @@ def static_solve_over_devices(
     """
     who = "jm.distributed.static_solve_over_devices"
     check_tolerances(who, rtol=rtol, atol=atol, linear_rtol=linear_rtol)
+    max_steps = plain(max_steps)
     check_counts(who, max_steps=max_steps)
     check_inputs(who, system, state)
     if division is not None:

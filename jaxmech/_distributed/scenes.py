@@ -12,7 +12,7 @@ from .._linear_system.matrix import MatrixLinearSystem
 from .._model.dynamics import zero_forces
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
-from .._runtime.argument_checks import check_counts, check_flags, check_instance, check_tolerances, real_array
+from .._runtime.argument_checks import check_counts, check_flags, check_instance, check_tolerances, plain, real_array
 from .._runtime.jax_internals import is_tracing
 from .._runtime.precision import compiled
 from .._solve.static import StaticEquilibrium
@@ -54,6 +54,7 @@ def static_solve_over_ranks(
     """
     who = "jm.distributed.static_solve_over_ranks"
     check_tolerances(who, rtol=rtol, atol=atol)
+    max_steps = plain(max_steps)
     check_counts(who, max_steps=max_steps)
     means = _means(who, system, state, division, solver, rtol, atol, max_steps)
     own, start = means.division.part(system, state)
@@ -94,6 +95,7 @@ def simulate_over_ranks(
             assert jnp.allclose(end.position["cube"], alone.position["cube"], atol=1e-6)
     """
     who = "jm.distributed.simulate_over_ranks"
+    steps, max_steps = map(plain, (steps, max_steps))
     check_counts(who, steps=steps, max_steps=max_steps)
     check_tolerances(who, rtol=rtol, atol=atol)
     check_flags(who, newton=newton)

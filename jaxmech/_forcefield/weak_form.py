@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .._mesh.mesh import Mesh
-from .._runtime.argument_checks import check_callable
+from .._runtime.argument_checks import check_callable, plain
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._scene.parameter import named_parameters, nodal_parameter
@@ -50,7 +50,7 @@ class WeakForm(AbstractFieldTerm, AbstractForceField):
     source: Function = eqx.field(static=True, default=None)
     parameters: Any = named_parameters(default_factory=dict)
     kind: str = eqx.field(static=True, default="triangle")
-    degree: int | str = eqx.field(static=True, default="mass", kw_only=True)
+    degree: int | str = eqx.field(static=True, converter=plain, default="mass", kw_only=True)
 
     def __check_init__(self):
         for name in ("flux", "source"):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_counts, check_flags, real_array
+from .._runtime.argument_checks import check_counts, check_flags, plain, real_array
 from .experiment import Prediction
 from .notes import at_bounds, notes_on
 from .other_solvers import by_other, is_other
@@ -85,6 +85,7 @@ class Fit:
         """
         if not isinstance(name, str) or name not in self.names:
             raise ValueError(f"Fit.profile: name must be one of {self.names[:20]}, got {name!r:.80}.")
+        max_steps = plain(max_steps)
         check_counts("Fit.profile", max_steps=max_steps)
         if len(self.names) > MOST_FORWARD:
             raise ValueError(f"Fit.profile: {len(self.names)} unknowns are more than {MOST_FORWARD}, for which it is made.")
@@ -154,6 +155,7 @@ def fit(
             f"fit: method must be one of {_METHODS}, a solver of optimistix or an optimiser of optax (`optax.adam(0.1)`), "
             f"got {method!r:.80}."
         )
+    max_steps = plain(max_steps)
     check_counts("fit", max_steps=max_steps)
     rtol = float(positive("fit", "rtol", rtol))
     check_flags("fit", progress=progress)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.system import State, System
-from .._runtime.argument_checks import check_counts, check_instance
+from .._runtime.argument_checks import check_counts, check_instance, plain
 from .._runtime.array_types import Array, Float
 from .._runtime.results import RESULTS
 from .._solve.modes import check_pencil, modes
@@ -34,6 +34,7 @@ class Frequencies(AbstractObservation):
 
     def __init__(self, linear_system: MatrixLinearSystem, count: int = 1):
         check_instance("Frequencies", "linear_system", linear_system, MatrixLinearSystem)
+        count = plain(count)
         check_counts("Frequencies", count=count)
         self.linear_system, self.count = linear_system, count
 

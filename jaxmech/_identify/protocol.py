@@ -12,14 +12,22 @@ import numpy as np
 
 from .._integrator.base import AbstractIntegrator
 from .._integrator.time_step import check_time_step
-from .._integrator.trajectory.control import check_control
+from .._integrator.trajectory.control import AbstractControl, check_control
 from .._integrator.trajectory.controlled_numbers import controlled
 from .._integrator.trajectory.simulate import simulate
 from .._linear_system.base import AbstractLinearSystem
 from .._linear_system.matrix import MatrixLinearSystem
 from .._model.system import State, System
 from .._model.terms import Terms
-from .._runtime.argument_checks import check_callable, check_choice, check_counts, check_flags, check_instance, real_array
+from .._runtime.argument_checks import (
+    check_callable,
+    check_choice,
+    check_counts,
+    check_flags,
+    check_instance,
+    plain,
+    real_array,
+)
 from .._runtime.array_types import Array
 from .._runtime.results import RESULTS
 from .._solve.static import static_solve
@@ -120,8 +128,10 @@ class Static(AbstractProtocol):
         if linear_system is not None:
             check_instance("Static", "linear_system", linear_system, AbstractLinearSystem)
         check_choice("Static", "method", method, _METHODS)
+        load_steps = plain(load_steps)
         check_counts("Static", load_steps=load_steps)
         if max_steps is not None:
+            max_steps = plain(max_steps)
             check_counts("Static", max_steps=max_steps)
         self.control, self.guess, self.linear_system = as_leafless(control), as_leafless(guess), linear_system
         self.method, self.load_steps, self.max_steps = method, load_steps, max_steps
@@ -160,8 +170,10 @@ class Motion(AbstractProtocol):
     """A motion by `jm.simulate`: `steps` steps of `dt` [s] with an integrator, observed at the start and after every
     `save_every`-th step.
 
-    `control(time, state, parameters)` gives numbers of the scene for every step. `settle=True`: it begins at the equilibrium
-    under the loads of the start, a tool that is taken away, say, and not at the state as it is; `linear_system` is for that.
+    `integrator`: one, or a function of the parameters that returns one, where its numbers are to be found (the friction of
+    contacts). `control(time, state, parameters)` gives numbers of the scene for every step, and for what is observed of a
+    state; of one that remembers, the scene is observed as it is. `settle=True`: it begins at the equilibrium under the loads
+    of the start, a tool that is taken away, say, and not at the state as it is; `linear_system` is for that.
     Raises `ValueError` or `TypeError` for what `simulate` refuses.
     Source: T. J. R. Hughes, *The Finite Element Method*, Dover 2000, ISBN 978-0-486-41181-1, chapter 9 (time schemes).
 
@@ -171,7 +183,7 @@ class Motion(AbstractProtocol):
         assert jnp.allclose(fall.times(state), jnp.array([0.0, 0.01, 0.02]))
     """
 
-    integrator: AbstractIntegrator
+    integrator: AbstractIntegrator | Callable[[Any], AbstractIntegrator]
     dt: Array
     control: Control | None
     linear_system: AbstractLinearSystem | None
@@ -181,7 +193,7 @@ class Motion(AbstractProtocol):
 
     def __init__(
         self,
-        integrator: AbstractIntegrator,
+        integrator: AbstractIntegrator | Callable[[Any], AbstractIntegrator],
         *,
         dt: Any,
         steps: int,
@@ -190,9 +202,14 @@ class Motion(AbstractProtocol):
         settle: bool = False,
         linear_system: AbstractLinearSystem | None = None,
     ):
-        check_instance("Motion", "integrator", integrator, AbstractIntegrator)
+        if callable(integrator) and not isinstance(integrator, type):
+            check_callable("Motion", "integrator", integrator, "parameters")
+            integrator = as_leafless(integrator)
+        else:
+            check_instance("Motion", "integrator", integrator, AbstractIntegrator)
         check_time_step(dt)
         self.dt = jnp.asarray(real_array("Motion", "dt", dt, ()))
+        steps, save_every = map(plain, (steps, save_every))
         check_counts("Motion", steps=steps, save_every=save_every)
         if steps % save_every:
             raise ValueError(f"Motion: save_every={save_every} does not divide steps={steps}.")
@@ -211,16 +228,21 @@ class Motion(AbstractProtocol):
                 with_control(system, self.control, state, parameters), state, self.linear_system, throw=False
             )
             state, settled = found.state, found.info.result
+
+        def seen(scene: System, now: State) -> Any:
+            remembers = isinstance(self.control, AbstractControl)  # what, no state tells
+            return observe(scene if remembers else with_control(scene, self.control, now, parameters), now)
+
         run = simulate(
             system,
             state,
-            self.integrator,
+            self._integrator(parameters),
             self.dt.astype(state.time.dtype),
             self.steps,
             save_every=self.save_every,
             control=self.control,
             parameters=None if self.control is None else parameters,
-            observe=observe,
+            observe=seen,
             throw=False,
         )
         h = self.dt.astype(state.time.dtype)
@@ -228,6 +250,13 @@ class Motion(AbstractProtocol):
         result, at = first_failure(run.info.result, state.time + h * jnp.arange(1, self.steps + 1))
         result = RESULTS.where(settled == RESULTS.successful, result, settled)
         return Course(run.observed, frames, result, jnp.where(settled == RESULTS.successful, at, state.time))
+
+    def _integrator(self, parameters: Any) -> AbstractIntegrator:
+        if isinstance(self.integrator, AbstractIntegrator):
+            return self.integrator
+        made = self.integrator(parameters)
+        check_instance("Motion", "what integrator returns", made, AbstractIntegrator)
+        return made
 
     def ready(self, system: System, state: State) -> "Motion":
         kept = self.linear_system is not None or not self.settle
@@ -247,8 +276,12 @@ def increasing(owner: str, times: Any) -> Array:
 
 
 def with_control(system: System, control: Control | None, state: State, parameters: Any) -> System:
-    """The scene with the numbers that control gives at a state."""
-    return system if control is None else controlled(system, control(state.time, state, parameters))
+    """The scene with the numbers that control gives at a state, at first if it remembers."""
+    if control is None:
+        return system
+    if isinstance(control, AbstractControl):
+        return controlled(system, control(state.time, state, parameters, control.init(system, state))[0])
+    return controlled(system, control(state.time, state, parameters))
 
 
 def first_failure(results: Any, times: Array) -> tuple[Any, Array]:

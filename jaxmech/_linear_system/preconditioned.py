@@ -12,7 +12,7 @@ from .._model.arguments import checked
 from .._model.dynamics import Fields
 from .._model.system import State, System
 from .._model.terms import Factors, Terms
-from .._runtime.argument_checks import check_counts, check_flags, check_instance
+from .._runtime.argument_checks import check_counts, check_flags, check_instance, plain
 from .._runtime.array_types import Array, Int
 from .._runtime.precision import compiled
 from .._sparse.block_matrix import BlockMatrix, Pair
@@ -78,6 +78,7 @@ class PreconditionedMatrixFreeSystem(AbstractLinearSystem):
 
         Raises `ValueError` for a rate that is not a whole number of at least 1; what `MatrixLinearSystem.build` raises.
         """
+        every = plain(every)
         check_counts("PreconditionedMatrixFreeSystem", every=every)
         check_flags("PreconditionedMatrixFreeSystem", assembled=assembled)
         matrix = MatrixLinearSystem.build(system, state, terms)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._runtime.argument_checks import check_counts
+from .._runtime.argument_checks import check_counts, plain
 from .._runtime.array_types import Array
 from .._scene.stencil import Stencils, stencils
 from .base import AbstractMapping
@@ -39,6 +39,7 @@ class IdentityMapping(AbstractMapping):
     @classmethod
     def of(cls, parent: str, child: str, *, nodes: int) -> "IdentityMapping":
         """The copy of all `nodes` nodes of the parent."""
+        nodes = plain(nodes)
         check_counts("IdentityMapping", nodes=nodes)
         return cls((parent, jnp.arange(nodes)), child)
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._runtime.argument_checks import check_counts
+from .._runtime.argument_checks import check_counts, plain
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_parameters, check_range, parameter
@@ -60,6 +60,7 @@ class LineSetSkinningMapping(AbstractMapping):
         cls, state: str, child: str, lines: Any, coordinates: Any, points: Any, *, nearest: int = 2
     ) -> "LineSetSkinningMapping":
         """Points `(n, d)` at rest by the `nearest` of the `lines` `(m, 2)`; weights fall with the square of the distance."""
+        nearest = plain(nearest)
         check_counts("LineSetSkinningMapping", nearest=nearest)
         frames = np.asarray(rest_frames("LineSetSkinningMapping.from_rest", coordinates))
         points = np.asarray(rest_points("LineSetSkinningMapping.from_rest", points, frames))

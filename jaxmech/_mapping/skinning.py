@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._runtime.argument_checks import check_counts, real_array
+from .._runtime.argument_checks import check_counts, plain, real_array
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_parameters, check_range, parameter
@@ -61,6 +61,7 @@ class SkinningMapping(AbstractMapping):
         """
         frames = np.asarray(rest_frames("SkinningMapping.from_rest", coordinates))
         points = np.asarray(rest_points("SkinningMapping.from_rest", points, frames))
+        nearest = plain(nearest)
         check_counts("SkinningMapping.from_rest", nearest=nearest)
         if weights is None:
             distance = np.linalg.norm(points[:, None] - frames[None, :, : points.shape[1]], axis=-1)

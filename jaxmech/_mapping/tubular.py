@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_counts
+from .._runtime.argument_checks import check_counts, plain
 from .._runtime.array_types import Array
 from .._runtime.field_types import Parameter
 from .._scene.parameter import check_range, parameter
@@ -46,6 +46,7 @@ class TubularMapping(AbstractMapping):
     @classmethod
     def of(cls, state: str, child: str, *, frames: int, around: int, radius: Any) -> "TubularMapping":
         """`around` points on the ring of each of `frames` frames; point `i * around + j` is number `j` of frame `i`."""
+        frames, around = map(plain, (frames, around))
         check_counts("TubularMapping", frames=frames, around=around)
         angle = np.tile(2 * np.pi * np.arange(around) / around, frames)
         return cls((state, np.repeat(np.arange(frames), around)), child, angle, radius)

@@ -4,7 +4,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from .._runtime.argument_checks import check_choice, check_counts, check_instance
+from .._runtime.argument_checks import check_choice, check_counts, check_instance, plain
 from .._runtime.array_types import Int
 from .._runtime.jax_internals import Tracer
 from .mesh import Mesh
@@ -48,6 +48,7 @@ def extruded_mesh(mesh: Mesh | MixedMesh, *, height: Any, layers: int) -> Mesh |
     blocks = {mesh.kind: mesh.cells} if isinstance(mesh, Mesh) else mesh.blocks
     for kind in blocks:
         check_choice(owner, "kind of mesh", kind, tuple(_DRAWN))
+    layers = plain(layers)
     check_counts(owner, layers=layers)
     height = positive_length(owner, "height", height)
     if any(isinstance(array, Tracer) for array in (mesh.points, *blocks.values())):

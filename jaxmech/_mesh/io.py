@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_instance, check_path
+from .._runtime.argument_checks import check_instance, check_path, plain
 from .._runtime.atomic_files import replacing
 from .kept import check_kept
 from .mesh import Mesh
@@ -38,7 +38,7 @@ def read_mesh(path: str | os.PathLike, *, kind: str | None = None, dimension: in
     """
     import_meshio()
     check_path("read_mesh", path)
-    if not (dimension is None or (type(dimension) is int and dimension in (2, 3))):
+    if not (dimension is None or (type(plain(dimension)) is int and dimension in (2, 3))):
         raise ValueError(f"read_mesh: dimension must be 2, 3 or None, got {dimension!r:.80}.")
     if kind is not None:
         reference_element(kind)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._runtime.argument_checks import check_callable, check_instance, index_array
+from .._runtime.argument_checks import check_callable, check_instance, index_array, plain
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.jax_internals import Tracer
 from .adjacency import cell_faces, distinct_rows
@@ -196,7 +196,7 @@ class MixedMesh(eqx.Module):
 
 
 def _check_dimension(dimension: Any) -> None:
-    if not (dimension is None or (type(dimension) is int and 0 <= dimension <= 3)):
+    if not (dimension is None or (type(plain(dimension)) is int and 0 <= dimension <= 3)):
         raise ValueError(f"MixedMesh: dimension must be 0, 1, 2, 3 or None, got {dimension!r:.80}.")
 
 

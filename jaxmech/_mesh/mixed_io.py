@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_path
+from .._runtime.argument_checks import check_path, plain
 from .io import in_dimension
 from .meshio_files import MESHIO_KINDS, content_of, one_error
 from .mixed import NODES, MixedMesh
@@ -37,7 +37,7 @@ def read_mixed_mesh(path: str | os.PathLike, *, dimension: int | None = None) ->
         assert list(again.blocks) == ["tetrahedron"] and again.part("soft").cells.shape == (2, 4)
     """
     check_path("read_mixed_mesh", path)
-    if not (dimension is None or (type(dimension) is int and dimension in (2, 3))):
+    if not (dimension is None or (type(plain(dimension)) is int and dimension in (2, 3))):
         raise ValueError(f"read_mixed_mesh: dimension must be 2, 3 or None, got {dimension!r:.80}.")
     points, blocks, content = content_of("read_mixed_mesh", path)
     unknown = sorted({name for name, cells in blocks if len(cells)} - {*MESHIO_KINDS, "vertex"})

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_choice, check_counts, real_array, whole_numbers
+from .._runtime.argument_checks import check_choice, check_counts, plain, real_array, whole_numbers
 from .._runtime.array_types import Float
 from .adjacency import row_keys
 from .box import box_mesh
@@ -91,6 +91,7 @@ def ball_mesh(*, radius: Any, cells: int, kind: str = "hexahedron") -> Mesh:
         assert jnp.allclose(ball.measure(), 4 / 3 * np.pi, rtol=5e-3)  # [m^3]
     """
     radius = positive_length("ball_mesh", "radius", radius)
+    cells = plain(cells)
     check_counts("ball_mesh", cells=cells)
     placed = lambda grid: radius * _round(grid)  # noqa: E731
     return _mapped("ball_mesh", (cells,) * 3, (2.0,) * 3, kind, placed, origin=(-1.0,) * 3)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._runtime.argument_checks import check_choice
+from .._runtime.argument_checks import check_choice, plain
 from .._runtime.array_types import Int
 from .adjacency import opposite_faces
 from .alternation import clashing_blocks, mirrored_corners
@@ -75,6 +75,7 @@ def hexahedra_to_prisms(mesh: Mesh, *, axis: int = 2, split: str = "alternating"
         cut = jm.mesh.hexahedra_to_prisms(bricks).mesh
         assert cut.kind == "prism" and cut.cells.shape == (4, 6)
     """
+    axis = plain(axis)
     if isinstance(axis, bool) or not isinstance(axis, int) or axis not in (0, 1, 2):
         raise ValueError(f"hexahedra_to_prisms: axis must be 0, 1 or 2, got {axis!r:.80}.")
     return _split("hexahedra_to_prisms", mesh, "prism", split, axis)

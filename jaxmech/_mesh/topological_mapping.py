@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from .._runtime.argument_checks import check_counts, check_instance, index_array
+from .._runtime.argument_checks import check_counts, check_instance, index_array, plain
 from .._runtime.array_types import Array, Int
 from .._runtime.jax_internals import Tracer
 from .adjacency import listed_by
@@ -41,7 +41,7 @@ class TopologicalMapping(eqx.Module):
     mesh: Mesh
     parents: Int[Array, "m p"] = eqx.field(converter=_as_numbers)
     nodes: Int[Array, " n"] = eqx.field(converter=_as_numbers)
-    parent_count: int = eqx.field(static=True)
+    parent_count: int = eqx.field(static=True, converter=plain)
 
     def __check_init__(self):
         check_instance("TopologicalMapping", "mesh", self.mesh, Mesh)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._runtime.argument_checks import check_counts, check_real, numeric_array
+from .._runtime.argument_checks import check_counts, check_real, numeric_array, plain
 from .._runtime.array_types import Bool, Float, Int
 from .._runtime.jax_internals import Tracer
 from .mesh import Mesh
@@ -37,6 +37,7 @@ def edges_to_quads(mesh: Mesh, orientations: Any, *, radius: Any, sides: int = 1
     edges = host_cells("edges_to_quads", mesh, "edge")
     if mesh.points.shape[1] != 3:
         raise ValueError(f"edges_to_quads: mesh has points {mesh.points.shape}, expected (n, 3).")
+    sides = plain(sides)
     check_counts("edges_to_quads", sides=sides)
     if sides < 3:
         raise ValueError(f"edges_to_quads: sides must be at least 3, got {sides}.")

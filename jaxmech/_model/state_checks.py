@@ -62,7 +62,7 @@ def check_state(who: str, system: Any, state: Any) -> None:
             )
     rows = check_positions(who, "position", state.position, system)
     check_arrays(who, "velocity", state.velocity, system, "deriv_size", rows=rows)
-    if isinstance(state.time, int | float):
+    if isinstance(state.time, int | float | np.generic):
         raise TypeError(f"{who}: time of the state must be an array, as jnp.asarray(0.5), got {state.time!r}.")
     check_real(who, "time of the state", state.time)
     if state.time.ndim != 0:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, PartitionSpec
 
+from .._runtime.argument_checks import plain
 from .argument_checks import check_counts
 from .array_types import Array
 from .devices import checked_devices
@@ -46,6 +47,7 @@ def in_batches(
     if not callable(function):
         raise TypeError(f"in_batches: function must be a function, got {function!r:.80}.")
     if size is not None:
+        size = plain(size)
         check_counts("in_batches", size=size)
     if devices is not None:
         devices = checked_devices("in_batches", devices)

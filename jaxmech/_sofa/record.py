@@ -3,7 +3,7 @@
 from os import PathLike
 from pathlib import Path
 
-from .._runtime.argument_checks import check_choice, check_instance, check_path
+from .._runtime.argument_checks import check_choice, check_instance, check_path, plain
 from .read.recorder import run_script
 from .scene_graph import SOLVERS, SceneGraph
 
@@ -45,6 +45,7 @@ def record(
     check_choice("record", "solver", solver, SOLVERS)
     if tree is not None:
         check_instance("record", "tree", tree, (str, PathLike))
+    steps = plain(steps)
     if not isinstance(steps, int) or isinstance(steps, bool) or not 0 <= steps <= _MOST:
         raise ValueError(f"record: steps must be a whole number from 0 to {_MOST}, got {steps!r:.80}.")
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float) or not 0 < time_limit <= _MOST:

@@ -19,7 +19,7 @@ from .._model.internal import has_memory
 from .._model.subsystem import has_dead_torques
 from .._model.system import State, System, check_inputs
 from .._model.terms import Terms
-from .._runtime.argument_checks import check_flags, check_instance
+from .._runtime.argument_checks import check_flags, check_instance, plain
 from .._runtime.array_types import Array, Float
 from .._runtime.jax_internals import is_carried_out
 from .._runtime.precision import compiled
@@ -108,6 +108,7 @@ def buckling(
     check_inputs("buckling", unloaded, state)
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(unloaded, state, Terms(mass=False, damping=False))
+    count = plain(count)
     check_pencil("buckling", unloaded, linear_system, count, mass=False)
     check_topology("the linear system given to buckling", linear_system.built_for, unloaded)
 

@@ -83,7 +83,7 @@ def follow_path(
     """
     who = "follow_path"
     check_choice(who, "control", control, CONTROLS)
-    steps, iterations = plain(steps), plain(iterations)
+    steps, iterations, max_iterations, direction = map(plain, (steps, iterations, max_iterations, direction))
     check_counts(who, steps=steps, iterations=iterations)
     check_flags(who, critical=critical, throw=throw)
     if solver is not None:

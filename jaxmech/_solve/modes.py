@@ -16,7 +16,7 @@ from .._model.failure_report import raise_failure
 from .._model.subsystem import dead_torques, weightless, with_only
 from .._model.system import State, System, check_inputs
 from .._model.terms import Factors, Terms
-from .._runtime.argument_checks import check_counts, check_flags
+from .._runtime.argument_checks import check_counts, check_flags, plain
 from .._runtime.array_types import Array, Float
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS
@@ -122,6 +122,7 @@ def modes(
         raise ValueError("modes: the scene has no mass; add a component to System(masses=...).")
     if linear_system is None:
         linear_system = MatrixLinearSystem.build(system, state, Terms(damping=False))
+    count = plain(count)
     check_pencil("modes", system, linear_system, count, mass=True)
     check_topology("the linear system given to modes", linear_system.built_for, system)
     found = _modes(system, state, linear_system, count)

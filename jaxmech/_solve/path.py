@@ -9,6 +9,7 @@ import numpy as np
 
 from .._model.dynamics import Fields
 from .._model.system import State
+from .._runtime.argument_checks import plain
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.host_arrays import as_data
 from .._runtime.jax_internals import index_of, names_of
@@ -87,6 +88,7 @@ class Path(eqx.Module):
 
     def at(self, number: int) -> State:
         """The state of one point: from there another path can start, with `load=path.loads[number]`."""
+        number = plain(number)
         if isinstance(number, bool) or not isinstance(number, int) or not -len(self.loads) <= number < len(self.loads):
             raise ValueError(f"Path.at: number must be that of one of {len(self.loads)} points, got {number!r:.80}.")
         return jax.tree.map(lambda a: a[number], self.state)

@@ -10,7 +10,7 @@ from .._linear_system.compatibility import check_topology
 from .._model.dynamics import Fields
 from .._model.failure_report import DERIVATIVE, raise_failure
 from .._model.state_checks import check_arrays, check_has
-from .._runtime.argument_checks import check_flags, check_instance
+from .._runtime.argument_checks import check_flags, check_instance, plain
 from .._runtime.precision import compiled
 from .._runtime.results import RESULTS, is_traced
 from .equilibrium import AbstractEquilibrium, NewtonInfo, NewtonOptions
@@ -68,7 +68,7 @@ def solve_equilibrium(
         check_instance(who, "solver", solver, lx.AbstractLinearSolver)
     raises = throw and is_traced((equilibrium, start))
     derivatives_of = DERIVATIVE.format(who) if raises else ""
-    options = NewtonOptions(rtol, atol, max_steps, 1, line_search, derivatives_of=derivatives_of)
+    options = NewtonOptions(rtol, atol, plain(max_steps), 1, line_search, derivatives_of=derivatives_of)
     result = _solve(equilibrium, dict(start), options, solver)
     if not throw:
         return result

@@ -9,7 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._math.indexing import add_rows, take_rows
-from .._runtime.argument_checks import check_callable, check_choice, check_counts, check_instance, numeric_array, real_array
+from .._runtime.argument_checks import (
+    check_callable,
+    check_choice,
+    check_counts,
+    check_instance,
+    numeric_array,
+    plain,
+    real_array,
+)
 from .._runtime.array_types import Array, Float, Int
 from .._runtime.host_arrays import as_data
 from .._runtime.results import is_traced
@@ -45,6 +53,7 @@ class AssemblyPattern(eqx.Module):
 
         Raises `TypeError` or `ValueError` for anything but whole numbers from 0 to `nodes - 1`, and under `jit`.
         """
+        nodes = plain(nodes)
         check_counts("AssemblyPattern", nodes=nodes)
         groups = connectivity if isinstance(connectivity, list | tuple) else [connectivity]
         if is_traced(groups):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._mesh.mesh import Mesh
 from .._model.system import State, System, check_inputs
-from .._runtime.argument_checks import check_counts, check_flags, check_path, real_array
+from .._runtime.argument_checks import check_counts, check_flags, check_path, plain, real_array
 from .._runtime.atomic_files import replacing
 from .._runtime.progress import ProgressBar
 from ._axes import pyplot
@@ -133,6 +133,7 @@ def _check_gif(who: str, path: Any) -> None:
 
 
 def _checked(fps: Any, most_frames: Any, dpi: Any) -> bool:
+    most_frames, dpi = map(plain, (most_frames, dpi))
     check_counts("animate", most_frames=most_frames, dpi=dpi)
     if not 0 < float(real_array("animate", "fps", fps, ())) <= 100:
         raise ValueError(f"animate: fps must be a number of pictures per second, above 0 and at most 100, got {fps!r:.80}.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._assembly.public_functions import retract
 from .._model.system import State, System, check_inputs
-from .._runtime.argument_checks import check_counts, check_instance, real_array
+from .._runtime.argument_checks import check_counts, check_instance, plain, real_array
 from .._solve.buckling import Buckling
 from .._solve.modes import Modes
 from ._axes import pyplot
@@ -41,6 +41,7 @@ def draw_modes(
     """
     check_inputs("draw_modes", system, state)
     check_instance("draw_modes", "modes", modes, (Modes, Buckling))
+    count = plain(count)
     check_counts("draw_modes", count=count)
     share = float(np.asarray(real_array("draw_modes", "amplitude", amplitude, ())))
     if not share > 0:

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from .._model.system import State, System, check_inputs
-from .._runtime.argument_checks import check_callable, check_counts, check_flags, check_instance, check_path, real_array
+from .._runtime.argument_checks import (
+    check_callable,
+    check_counts,
+    check_flags,
+    check_instance,
+    check_path,
+    plain,
+    real_array,
+)
 from .._runtime.atomic_files import replacing
 from ._faces import fan
 from ._frames import drawings, states_of, thinned
@@ -55,6 +63,7 @@ def show(
         with open("fall.html", encoding="utf-8") as page:
             assert "<html" in page.read()
     """
+    port, most_frames = map(plain, (port, most_frames))
     check_counts("show", port=port, most_frames=most_frames)
     found = thinned(states_of("show", states), most_frames)
     check_inputs("show", system, found[0])

@@ -19,7 +19,7 @@ from ..._model.fault import diagnosed, given
 from ..._model.internal import with_internal
 from ..._model.system import State, System
 from ..._model.terms import Factors, Terms
-from ..._runtime.argument_checks import check_counts, check_flags
+from ..._runtime.argument_checks import check_counts, check_flags, plain
 from ..._runtime.array_types import Array, Scalar
 from ..._runtime.precision import compiled
 from ..._runtime.results import RESULTS
@@ -56,6 +56,7 @@ def critical_time_step(system: System, state: State, *, steps: int = 30, throw: 
         assert jnp.allclose(limit, 2 / 20.0)  # 2 sqrt(m / k) [s]
     """
     who = "critical_time_step"
+    steps = plain(steps)
     check_counts(who, steps=steps)
     check_flags(who, throw=throw)
     limit, said = _critical(system, state, steps)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from ..._linear_solver.base.vectors import choose
 from ..._model.dynamics import Fields
 from ..._model.system import State, System
+from ..._runtime.argument_checks import plain
 from ..._runtime.array_types import Array
 from ..displaced import combined, displacements
 from .force_at_start import force_at_start
@@ -53,7 +54,7 @@ class BDF(AbstractImplicitScheme):
         assert third.order == 3 and history.time.shape == (2,) and history.known == 0
     """
 
-    order: int = eqx.field(static=True, default=2, kw_only=True)
+    order: int = eqx.field(static=True, converter=plain, default=2, kw_only=True)
 
     def __check_init__(self):
         if type(self.order) is not int or self.order not in (1, 2, 3):

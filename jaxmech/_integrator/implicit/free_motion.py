@@ -27,6 +27,7 @@ from ..._runtime.argument_checks import (
     check_flags,
     check_instance,
     check_tolerances,
+    plain,
     real_array,
 )
 from ..._runtime.array_types import Array
@@ -117,8 +118,8 @@ class FreeMotion(AbstractIntegrator):
     precomputed: Array | None = eqx.field(default=None, kw_only=True)
     method: str = eqx.field(static=True, default="auto", kw_only=True)
     tolerance: float = eqx.field(static=True, default=1e-9, kw_only=True)
-    contact_steps: int = eqx.field(static=True, default=1000, kw_only=True)
-    contact_iterations: int = eqx.field(static=True, default=30, kw_only=True)
+    contact_steps: int = eqx.field(static=True, converter=plain, default=1000, kw_only=True)
+    contact_iterations: int = eqx.field(static=True, converter=plain, default=30, kw_only=True)
 
     order = 1
 

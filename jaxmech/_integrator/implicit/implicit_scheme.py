@@ -21,7 +21,7 @@ from ..._model.failure_report import DERIVATIVE, raise_failure
 from ..._model.fault import given
 from ..._model.inertia import varying_masses
 from ..._model.system import State, System, check_inputs
-from ..._runtime.argument_checks import check_flags, check_instance
+from ..._runtime.argument_checks import check_flags, check_instance, plain
 from ..._runtime.array_types import Array
 from ..._runtime.precision import compiled
 from ..._runtime.results import is_traced
@@ -63,7 +63,7 @@ class AbstractImplicitScheme(AbstractIntegrator):
     rayleigh_mass: Array | float = eqx.field(converter=coefficient, default=0.0, kw_only=True)
     rtol: float | None = eqx.field(static=True, default=None, kw_only=True)
     atol: float = eqx.field(static=True, default=0.0, kw_only=True)
-    max_steps: int = eqx.field(static=True, default=30, kw_only=True)
+    max_steps: int = eqx.field(static=True, converter=plain, default=30, kw_only=True)
     line_search: str = eqx.field(static=True, default="finite", kw_only=True)
 
     stage_weights: ClassVar[tuple[float, ...]] = (1.0,)  # of the balances of a step, whose sum is that of all of it

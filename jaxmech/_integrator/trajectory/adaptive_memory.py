@@ -58,7 +58,7 @@ class Inputs(eqx.Module):
             if self.integrator.velocities_lag:  # the velocity that is corrected is not the one that is handed on
                 carry = self.integrator.after_event(self.system, end, carry)
         if has_prescribed_motion(self.system):
-            # Motions under control have the mean rate of the first step at its end, half a step late whatever the scheme.
+            # Motions under control have the rate of a parabola at the end of a step, of second order whatever the scheme.
             error = error[0], project(self.system, error[1])
         return end, carry, info, error
 

@@ -30,9 +30,9 @@ class AbstractControl(eqx.Module):
     parameters, memory)` gives the numbers of a step, as a function without memory does, and the memory of the next one.
 
     Both kinds of runs take it, and hand the memory on from step to step, through events and restarts, and to derivatives; a
-    step that is taken again begins with the memory that it began with. Where it moves constraints, it is asked once more in
-    every step, for the end of it (for the middle, where it gives rates of a motion), and what it would remember of that is
-    dropped. `time` [s]. Raises `TypeError` in a run for a memory that changes its form.
+    step that is taken again begins with the memory that it began with. Where it moves constraints, it is asked again in
+    every step, for its middle and its end (for the middle, where it gives rates of a motion), and what it would remember of
+    that is dropped. `time` [s]. Raises `TypeError` in a run for a memory that changes its form.
     Source: K. J. Astrom and R. M. Murray, *Feedback Systems*, 2nd ed., 2021, ISBN 978-0-691-21347-7, chapter 11.
 
     Example:
@@ -133,16 +133,18 @@ class ControlledIntegrator(AbstractIntegrator):
         """Whether the control has a memory. Static."""
         return isinstance(self.control, AbstractControl)
 
-    def _of_step(self, system: System, state: State, h: Any, memory: Any) -> tuple[Values, Any]:
+    def _of_step(self, system: System, state: State, h: Any, memory: Any) -> tuple[Values, Values, Any]:
         """The numbers of a step, those that move constraints as they are at its end, rates of motions, of which a step is
-        the integral, as they are in its middle, and the memory of the next one."""
+        the integral, as they are in its middle; where constraints are there; and the memory of the next step."""
         given, after = self._values(state, self.integrator.control_at * h, memory)
         scene = controlled(system, given)
-        for names, share in ((_moved_by(scene, given), 1.0), (_driven_by(scene, given), 0.5)):
-            if names:
-                there = self._values(state, share * h, memory)[0]
-                given = {**given, **{name: there[name] for name in names}}
-        return given, after
+        moved, driven = _moved_by(scene, given), _driven_by(scene, given)
+        if not moved and not driven:
+            return given, {}, after
+        middle = self._values(state, 0.5 * h, memory)[0]
+        end = self._values(state, h, memory)[0] if moved else given
+        given = {**given, **{n: end[n] for n in moved}, **{n: middle[n] for n in driven}}
+        return given, _of_constraints(controlled(system, middle), middle), after
 
     def _values(self, state: State, later: Any, memory: Any) -> tuple[Values, Any]:
         at = state.time + later, state, self.parameters
@@ -163,13 +165,13 @@ class ControlledIntegrator(AbstractIntegrator):
     def _ready(self, system: System, state: State, carry: ControlCarry, h: Any) -> tuple[System, ControlCarry, Array | None]:
         """The scene of a step, the carry that its integrator takes to it, with what is for the next one, and whether its
         masses are negative."""
-        given, memory = self._of_step(system, state, h, carry.memory)
+        given, middle, memory = self._of_step(system, state, h, carry.memory)
         scene, kept = controlled(system, given), carry.kept
-        before = _of_constraints(scene, given)
-        scene = _moving(system, scene, given, carry, state.time, h)
+        now = _of_constraints(scene, given)
+        scene = _moving(system, scene, given, _known(carry, middle, now, h), state.time, h)
         if jax.tree.leaves(kept) and _depends(partial(self._kept, system, state), given):
             kept = self.integrator.revalued(scene, state, kept)
-        return scene, ControlCarry(kept, memory, before, *_was(carry, h)), any_negative(system, given)
+        return scene, ControlCarry(kept, memory, now, *_was(carry, h)), any_negative(system, given)
 
     def _kept(self, system: System, state: State, given: Values) -> Fields:
         """What is kept of a scene's numbers, as a function of those that are controlled."""
@@ -208,6 +210,21 @@ def _moving(system: System, scene: System, given: Values, carry: ControlCarry, s
         kind = MovingRows if isinstance(new, AbstractMultiplierConstraint) else MovingMotion
         changed[name] = kind(new, before, earlier, since, jnp.asarray(h, since.dtype), carry.span)
     return eqx.tree_at(lambda s: s.constraints, scene, changed)
+
+
+def _known(carry: ControlCarry, middle: Values, now: Values, h: Any) -> ControlCarry:
+    """The carry, in which the first step has, in the place of one before it, the parabola through its own middle."""
+    if carry.span is None:
+        return carry
+    is_first = carry.span == 0
+
+    def number(earlier: Array, before: Array, middle: Array, now: Array) -> Array:
+        is_held = (middle == before) | (middle == now)  # from sample to sample, and of no rate between them
+        bend = jnp.where(is_held, 0.0, 2 * (before - 2 * middle + now))
+        return jnp.where(is_first, 2 * before - now + 2 * bend, earlier)
+
+    earlier = jax.tree.map(number, carry.earlier, carry.before, middle, now)
+    return carry._replace(earlier=earlier, span=jnp.where(is_first, jnp.asarray(h, carry.span.dtype), carry.span))
 
 
 def _was(carry: ControlCarry, h: Any) -> tuple[Values, Array | None]:

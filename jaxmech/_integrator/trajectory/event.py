@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from ..._model.dynamics import retract
 from ..._model.system import State, System
-from ..._runtime.argument_checks import check_callable, check_flags, check_tolerances
+from ..._runtime.argument_checks import check_callable, check_flags, check_tolerances, plain
 from ..._runtime.array_types import Array
 from ..step_checks import check_state
 
@@ -36,7 +36,7 @@ class Event(eqx.Module):
     """
 
     function: Callable[[System, State], Any]
-    direction: int = eqx.field(static=True, default=0, kw_only=True)
+    direction: int = eqx.field(static=True, converter=plain, default=0, kw_only=True)
     terminal: bool = eqx.field(static=True, default=False, kw_only=True)
     apply: Callable[[State], State] | None = eqx.field(default=None, kw_only=True)
     tolerance: float = eqx.field(static=True, default=0.0, kw_only=True)

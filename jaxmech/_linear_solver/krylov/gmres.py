@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 
-from ..._runtime.argument_checks import check_counts
+from ..._runtime.argument_checks import check_counts, plain
 from ..._runtime.array_types import Array, Float
 from ..base.outcome import FINE, SINGULAR
 from ..base.vectors import Vector, dtype_of, norm
@@ -40,10 +40,10 @@ class GMRES(AbstractKrylov):
 
     rtol: float | None = None
     atol: float = 0.0
-    max_steps: int | None = eqx.field(static=True, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
     give_up: bool = eqx.field(static=True, default=False, kw_only=True)
-    restart: int = eqx.field(static=True, default=50, kw_only=True)
+    restart: int = eqx.field(static=True, converter=plain, default=50, kw_only=True)
 
     symmetric = False
     definite = False

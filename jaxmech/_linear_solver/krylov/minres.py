@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..._runtime.argument_checks import plain
 from ..._runtime.array_types import Array
 from ..base.outcome import INDEFINITE, SINGULAR
 from ..base.vectors import Vector, dot, dtype_of, norm, plus, zeros
@@ -38,7 +39,7 @@ class MINRES(AbstractKrylov):
 
     rtol: float | None = None
     atol: float = 0.0
-    max_steps: int | None = eqx.field(static=True, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
     give_up: bool = eqx.field(static=True, default=False, kw_only=True)
 

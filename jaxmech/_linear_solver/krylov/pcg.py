@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..._runtime.argument_checks import plain
 from ..._runtime.array_types import Array
 from ..._sparse.block_matrix import BlockMatrix
 from ..base.vectors import Vector, dtype_of, norm, zeros
@@ -42,7 +43,7 @@ class PCG(AbstractKrylov):
 
     rtol: float | None = None
     atol: float = 0.0
-    max_steps: int | None = eqx.field(static=True, default=None)
+    max_steps: int | None = eqx.field(static=True, converter=plain, default=None)
     preconditioner: AbstractPreconditioner | None = eqx.field(default=None, kw_only=True)
     give_up: bool = eqx.field(static=True, default=False, kw_only=True)
 

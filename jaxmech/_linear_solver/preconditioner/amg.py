@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ..._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance, real_array
+from ..._runtime.argument_checks import check_choice, check_counts, check_flags, check_instance, plain, real_array
 from ..._runtime.array_types import Array, Float
 from ..._runtime.precision import compiled
 from ..._runtime.results import is_traced
@@ -77,6 +77,7 @@ class SmoothedAggregation(AbstractPreconditioner):
         is traced.
         """
         check_instance("SmoothedAggregation", "matrix", matrix, BlockMatrix)
+        smoothing = plain(smoothing)
         _check_options(smoothing, smoother, threshold, single, refresh)
         if not matrix.symmetric:
             raise ValueError("SmoothedAggregation needs a symmetric matrix, and this one is not declared so.")
@@ -103,6 +104,7 @@ class SmoothedAggregation(AbstractPreconditioner):
         `from_matrix`, as many as the pattern has rows, points of as many unknowns as coordinates. Raises what that does.
         """
         check_instance("SmoothedAggregation", "patterns", patterns, Mapping)
+        smoothing = plain(smoothing)
         _check_options(smoothing, smoother, 0.0, True, True)
         if is_traced((patterns, positions)):
             raise TypeError(

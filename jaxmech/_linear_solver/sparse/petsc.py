@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ..._runtime.argument_checks import check_choice, check_counts, check_instance, check_tolerances, real_array
+from ..._runtime.argument_checks import check_choice, check_counts, check_instance, check_tolerances, plain, real_array
 from ..._runtime.precision import full_precision
 from ..._sparse.block_matrix import BlockMatrix
 from ..base.outcome import outcome
@@ -61,7 +61,7 @@ class PETSc(lx.AbstractLinearSolver):
     pc: str = eqx.field(static=True, default="gamg")
     ksp: str | None = eqx.field(static=True, default=None)
     rtol: float = eqx.field(static=True, default=1e-8)
-    max_steps: int = eqx.field(static=True, default=10_000)
+    max_steps: int = eqx.field(static=True, converter=plain, default=10_000)
     options: tuple[tuple[str, str], ...] = eqx.field(static=True, default=(), converter=lambda o: _pairs(o))
     positions: dict[str, jax.Array] | None = None
 

@@ -8,6 +8,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from ..._forcefield.base import AbstractEnergyForceField, AbstractForceField, Arrays, points_only
@@ -23,18 +24,27 @@ _NEAREST = 1e-30  # [m], or in radii: at a centre there is no direction
 class AbstractClosing(AbstractForceField):
     """A force on each node by itself, of which it is known how stiff it is at most."""
 
+    damping: eqx.AbstractVar[Parameter]
+
     @abc.abstractmethod
     def closed(self, x: Array) -> Scalar:
         """`x . K x`, `K` the stiffness that is not less than that of any place."""
+
+    @abc.abstractmethod
+    def depth(self, x: Array) -> Scalar:
+        """How deep a node is, 0 outside, in the unit of `damping`: its velocity is damped by that at most."""
 
     def stiffest(self) -> "ClosedPenalty":
         return ClosedPenalty(self)
 
 
 class ClosedPenalty(AbstractEnergyForceField):
-    """`E = x . K x / 2`: what has crossed everywhere, and is as stiff as anywhere."""
+    """`E = x . K x / 2`, `D = c |d| v . v / 2`: what has crossed everywhere, is as stiff as anywhere, and damped as deep as
+    it is, for how deep it may come nobody knows."""
 
     field: AbstractClosing
+
+    is_dissipative = True  # pyright: ignore[reportAssignmentType]
 
     @property
     def on(self) -> tuple[Stencil, ...]:
@@ -42,6 +52,10 @@ class ClosedPenalty(AbstractEnergyForceField):
 
     def element_energy(self, x: Array) -> Scalar:
         return 0.5 * self.field.closed(x)
+
+    def element_dissipation(self, x: Arrays, v: Arrays) -> Scalar:
+        depth = jax.lax.stop_gradient(self.field.depth(x[0]))  # which is no stiffness
+        return 0.5 * self.field.damping * depth * (v[0] @ v[0])
 
 
 class AbstractPenalty(AbstractClosing):
@@ -113,6 +127,10 @@ class SofaPlane(AbstractPenalty):
     def closed(self, x: Array) -> Scalar:
         return self.stiffness * (self.normal @ x) ** 2
 
+    def depth(self, x: Array) -> Scalar:
+        d, inside = self._depth(x)
+        return jnp.where(inside, jnp.abs(d), 0.0)
+
 
 class SofaSphere(AbstractPenalty):
     """`f = -k d n + c d v` in a ball, `d = |x - center| - radius < 0`: SphereForceField. `bilateral`: outside too."""
@@ -142,6 +160,10 @@ class SofaSphere(AbstractPenalty):
         K = self.stiffness * (ratio * jnp.outer(n, n) + (1 - ratio) * jnp.eye(len(n), dtype=x.dtype))
         return jnp.where(inside, K, 0.0)
 
+    def depth(self, x: Array) -> Scalar:
+        _, length, inside = self._depth(x)
+        return jnp.where(inside, jnp.abs(length - self.radius), 0.0)
+
 
 class SofaEllipsoid(AbstractClosing):
     """`f = -|k| d n - c |d| v` where `k d < 0`, `d = sqrt(sum y_i^2 / r_i^2) - 1`, `n` along its gradient, `y = x - center`.
@@ -161,10 +183,16 @@ class SofaEllipsoid(AbstractClosing):
     def check_dofs(self, dofs: Any) -> None:
         points_only(self, dofs)
 
+    def _depth(self, x: Array) -> Scalar:
+        return jnp.maximum(safe_length((x - self.center) / self.radii), _NEAREST) - 1
+
+    def depth(self, x: Array) -> Scalar:
+        d = self._depth(x)
+        return jnp.where(d * self.stiffness < 0, jnp.abs(d), 0.0)
+
     def element_force(self, x: Arrays, v: Arrays) -> Arrays:
-        y = x[0] - self.center
-        d = jnp.maximum(safe_length(y / self.radii), _NEAREST) - 1
-        g = y / self.radii**2
+        d = self._depth(x[0])
+        g = (x[0] - self.center) / self.radii**2
         f = -jnp.abs(self.stiffness) * d * g / jnp.maximum(safe_length(g), _NEAREST) - self.damping * jnp.abs(d) * v[0]
         return (jnp.where(d * self.stiffness < 0, f, 0.0),)
 
@@ -218,3 +246,8 @@ class SofaCone(AbstractPenalty):
         n, _, m, _, below, beside = self._regions(x)
         d = jnp.where(below, n, m)
         return jnp.where(below | beside, self.stiffness, 0.0) * jnp.outer(d, d)
+
+    def depth(self, x: Array) -> Scalar:
+        """Beside the cone damping does not grow with the depth."""
+        _, beyond, _, _, below, beside = self._regions(x)
+        return jnp.where(below, beyond, jnp.where(beside, 1.0, 0.0))
