@@ -193,6 +193,30 @@ def test_second_derivatives(case, rng):
 
 
 @pytest.mark.slow
+def test_second_derivatives_of_many_steps_under_torques():
+    """Of loops JAX differentiates iterations, too: those that turn torques with frames raised of two bodies."""
+    rest = [[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]
+    system = jm.System(
+        {"b": jm.Rigid3()},
+        forces={
+            "springs": jm.force.AnchoredFrames(("b", [0, 1]), 10.0, 5.0, rest),
+            "torque": jm.force.ConstantTorque(("b", [0, 1]), [[1.0, 2.0, 0.5], [0.0, 1.0, 2.0]]),
+        },
+        masses={"mass": jm.mass.RigidMass(("b", [0, 1]), 1.0, np.diag([0.1, 0.2, 0.3]))},
+    )
+    state = system.at_rest({"b": rest})
+    scheme = jm.ImplicitEuler(jm.MatrixLinearSystem.build(system, state), newton=True)
+
+    def end(factor):
+        own = eqx.tree_at(lambda s: s.forces["torque"].torque, system, factor * system.forces["torque"].torque)
+        return weighted(jm.simulate(own, state, scheme, 0.1, STEPS, save_every=STEPS).last.position)
+
+    gradient, at = jax.jit(jax.grad(end)), jnp.array(1.3)
+    exact, central = jax.jit(jax.hessian(end))(at), difference(lambda x: gradient(x[0]), [at], [1.0])
+    assert abs(exact - central) <= FINITE_DIFFERENCE * max(1.0, abs(exact)) and abs(exact) > 1e-3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["anchored_springs", pytest.param("hanging_body", marks=pytest.mark.slow)])
 def test_a_batch_of_solves_equals_a_loop(name):
     scene = scenes.build(name)

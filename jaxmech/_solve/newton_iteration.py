@@ -7,7 +7,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
+from jax.flatten_util import ravel_pytree
 
+from .._linear_solver.base.derivative import constant
 from .._linear_solver.base.outcome import reason
 from .._linear_solver.base.vectors import choose, norm
 from .._linear_solver.by_products import solver_by_products
@@ -105,11 +107,26 @@ def turned(
     matrix without that, whose step `d` stays where it fails. Without it Newton's method converges linearly, under large
     torques not at all. `solved`: the solver and the factor by which `d` was found."""
     solver, factor = solved
-    near = solver_by_products(A, solver, free, restart=_TURNS, rtol=_TURNED, units=lever.units)
+    near = solver_by_products(constant(A), solver, free, restart=_TURNS, rtol=_TURNED, units=constant(lever.units))
     operator = exact_operator(problem, exact_slope(problem, u), free)
     made = (operator, factor) if isinstance(near, Nearby) else near.init(operator, {})
-    better = lx.linear_solve(operator, free, near, state=made, throw=False).value
+    better = _solved_nearly(operator, free, near, constant(made))
     return choose(jnp.all(jnp.isfinite(norm(better))), better, d)
+
+
+def _solved_nearly(operator: Any, b: Fields, solver: Any, made: Any) -> Fields:
+    """`operator^-1 b`, as near as the solver comes. Iterations have no derivatives, by the rule of their solution; but of a
+    loop's reverse derivative JAX (0.10, where it hoists) loses that rule, and second derivatives go through them: through a
+    solve of the same kind, for one that Lineax makes raises where it is not exact."""
+    flat, parted = ravel_pytree(b)
+
+    def product(x: Array) -> Array:
+        return ravel_pytree(operator.mv(parted(x)))[0]
+
+    def solve(_: Any, rhs: Array) -> Array:
+        return ravel_pytree(lx.linear_solve(operator, parted(rhs), solver, state=made, throw=False).value)[0]
+
+    return parted(jax.lax.custom_linear_solve(product, flat, solve))
 
 
 def believed_floor(floor: Array, p: Progress, scale: Array) -> Array:
