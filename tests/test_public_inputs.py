@@ -561,8 +561,9 @@ def test_quaternions_are_refused_wherever_a_frame_is_given():
     "draw_modes", "Path.at", "simulate", "simulate_adaptive", "solve_contacts", "solve_equilibrium", "static_solve"
 )
 @pytest.mark.parametrize("name", [name for name, given in ARGUMENTS.items() if int in map(type, given.values())])
-def test_whole_numbers_of_numpy_are_taken(name):
+def test_whole_numbers_of_numpy_are_taken(name, tmp_path, monkeypatch):
     """As `mesh.cells.max()` and `len` of an array make them; most counts were refused, and fields that hold them warned."""
+    monkeypatch.chdir(tmp_path)  # films and pages are written there
     call = CALLS[name]()
     counts = {k: np.int64(v) for k, v in call.arguments.items() if type(v) is int}
     jax.block_until_ready(call.function(**(call.arguments | counts)))
