@@ -30,9 +30,9 @@ _MOST_CONSTANTS = 4096  # numbers that a program has in it
 _LONGEST = 200_000
 # The same for each operation on arrays, of which XLA begins one in the time that so many take: steps of pendulums, joints
 # and tops have up to 26; sixteen triangles, whose loop is called, 18 by `VelocityVerlet`, and take 0.7 of XLA's
-# time, 28 by `Tsitouras`, and 0.75; 24 springs between sixteen points 28 and 42, and 0.85 and as long; the first call half a
-# second longer; two triangles 37 by `BDF` of order 2, and 0.77. Two triangles had 60 by implicit Euler, and took 1.6 times
-# XLA's time.
+# time, 28 by `Tsitouras`, and 0.75; two triangles 37 by `BDF` of order 2, and 0.77; 24 springs between sixteen points 32 by
+# `RK4`, and 0.58, the first call half a second longer; 42 by `Tsitouras`, and 0.7, but the first call more than a second.
+# Two triangles had 60 by implicit Euler, and took 1.6 times XLA's time.
 _MOST_FOR_ONE = 38
 _MOST_FOR_ONE_ONCE = 26  # of what is computed once: to compile it counts more
 _WRITTEN = ("scatter", "scatter-add", "scatter-max", "scatter-min")
